@@ -3,7 +3,7 @@
 #   docker build -t tollgate .
 #   docker run --name tollgate --read-only --tmpfs /tmp --stop-timeout 45 -p 8080:8080 \
 #     -v tollgate:/data -v ./gateway.yaml:/app/gateway.yaml:ro tollgate
-#   docker exec tollgate node src/main.ts accounts list
+#   docker exec tollgate node src/tollgate.cjs accounts list
 #
 # In that gateway.yaml: `data: /data`, `redis: redis://…`. The data folder keeps settlements while Redis is away and old
 # journal entries: it has to outlive the container. The admin API listens on 127.0.0.1 inside unless told otherwise;
@@ -29,5 +29,5 @@ EXPOSE 8080 9090
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s CMD ["node", "-e", \
   "fetch('http://127.0.0.1:' + (process.env.ADMIN_PORT || 9090) + '/readyz').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
 # Handles being PID 1: SIGTERM drains.
-ENTRYPOINT ["node", "--max-semi-space-size=16", "src/main.ts"]
+ENTRYPOINT ["node", "--max-semi-space-size=16", "--no-allocation-site-pretenuring", "src/tollgate.cjs"]
 CMD ["start"]

@@ -5,7 +5,7 @@ import type { ChildProcess } from 'node:child_process'
 import { execFileSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { startCommand } from '../scripts/start-command.ts'
 import type { Aim } from './load.ts'
@@ -30,6 +30,8 @@ export interface Ground {
   readonly files: number
   /** Further lines of gateway.yaml. */
   readonly more?: string
+  /** The checkout of the gateway; this one if unset. */
+  readonly tree?: string
 }
 
 const here = import.meta.dirname
@@ -104,13 +106,16 @@ export async function startTollgate(
   const logFile = join(folder, 'gateway.log')
   const output = openSync(logFile, 'a')
   const flags = profile ? ['--cpu-prof', `--cpu-prof-dir=${profile}`] : []
-  const command = [...startCommand(flags), '--config', file]
+  const command = [...startCommand(flags, ground.tree), '--config', file]
   const headers: string[] = []
   const launch = () => start(command, { core: proxyCore, output })
   const one = await contestant('Tollgate', { port, path, headers }, launch)
   const accounts: string[] = []
   for (let n = 0; n < accountCount; n++) {
-    const { account, key } = await fundedAccount({ adminPort, adminToken }, `bench-${n}`)
+    const { account, key } = await fundedAccount(
+      { adminPort, adminToken },
+      `${basename(folder)}-${n}`,
+    )
     accounts.push(account)
     headers.push(`Authorization: Bearer ${key}\r\n`)
   }

@@ -19,6 +19,8 @@ export type LoadOrder =
       readonly aim: Aim
       readonly connections: number
       readonly ms: number
+      /** By all connections together; by default as many as fit. */
+      readonly perSecond?: number | undefined
     }
   | {
       readonly kind: 'paced'
@@ -174,12 +176,15 @@ interface Sum {
   readonly firstByteMs: number[]
 }
 
-/** As many requests as fit in the time: each connection sends the next one as soon as it is answered. */
-async function closedLoop({ aim, connections, ms }: Order<'closed'>, sum: Sum): Promise<void> {
-  const until = performance.now() + ms
+/** Each connection sends the next request as soon as it is answered, or when its turn comes. */
+async function closedLoop(order: Order<'closed'>, sum: Sum): Promise<void> {
+  const { aim, connections, ms, perSecond = Infinity } = order
+  const from = performance.now()
   const loop = async (index: number) => {
     const client = new Client(aim, index)
-    while (performance.now() < until) {
+    for (let turn = index; performance.now() < from + ms; turn += connections) {
+      const early = from + (turn * 1000) / perSecond - performance.now()
+      if (early > 0) await wait(early)
       if (!(await client.ask(plain))) break
       sum.requests++
     }

@@ -29,14 +29,25 @@ export interface RequestCost {
 
 export const inFlight = 32
 
-export async function requestCost(bench: Bench, one: Contestant, ms: number): Promise<RequestCost> {
+export interface Closed {
+  readonly ms: number
+  readonly connections?: number
+  readonly perSecond?: number
+}
+
+export async function requestCost(
+  bench: Bench,
+  one: Contestant,
+  { ms, connections = inFlight, perSecond }: Closed,
+): Promise<RequestCost> {
   const before = await reading(bench, one)
   const { aim } = one
   const { requests, ms: took } = await drive(bench, one, {
     kind: 'closed',
     aim,
-    connections: inFlight,
+    connections,
     ms,
+    perSecond,
   })
   const after = await reading(bench, one)
   const cpu = after.cpu - before.cpu

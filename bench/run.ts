@@ -6,21 +6,13 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import type { BackendCounts } from './backend.ts'
 import { closeBooks, readLife } from './books.ts'
 import { startNginx, startPortkey, startTollgate } from './contestants.ts'
 import type { Contestant, Name, Tollgate } from './contestants.ts'
+import { startBench } from './ground.ts'
 import { counts, eventCost, firstBytes, longStreams, memory, requestCost } from './measures.ts'
 import type { Bench } from './measures.ts'
-import {
-  cpuSeconds,
-  machineSeconds,
-  otherCores,
-  rememberEnded,
-  start,
-  stopAll,
-} from './processes.ts'
-import { startRedis } from './redis.ts'
+import { cpuSeconds, machineSeconds, rememberEnded, stopAll } from './processes.ts'
 import { toMarkdown } from './report.ts'
 import type { Results } from './report.ts'
 
@@ -49,22 +41,6 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 }
 
 const say = (text: string) => void process.stderr.write(`${text}\n`)
-
-async function startBench(): Promise<{ readonly bench: Bench; readonly backendPort: number }> {
-  const node = (script: string) =>
-    start([process.execPath, join(import.meta.dirname, script)], { core: otherCores, ipc: true })
-  const backend = node('backend.ts')
-  const { port } = await new Promise<BackendCounts>((resolve) =>
-    backend.once('message', (counts) => resolve(counts as BackendCounts)),
-  )
-  const bench = {
-    backend,
-    load: node('load.ts'),
-    redis: await startRedis(folder),
-    answered: new Map(),
-  }
-  return { bench, backendPort: port }
-}
 
 /** The hard limit of open files. Node sets its own limit to it at start, and the children inherit that. */
 function openFiles(): number {
@@ -115,7 +91,7 @@ async function measureAll(
 ) {
   const { roundMs, calmMs, idleMs, warmUpMs } = plan
   const requests = await inRounds(all, 'requests', {
-    measure: (one, ms) => requestCost(bench, one, ms),
+    measure: (one, ms) => requestCost(bench, one, { ms }),
     ms: roundMs,
   })
   const eventMicros = await inRounds(all, 'events', {
@@ -148,7 +124,7 @@ async function measureAll(
 
 async function main(): Promise<boolean> {
   const startedAt = performance.now()
-  const { bench, backendPort } = await startBench()
+  const { bench, backendPort } = await startBench(folder)
   const ground = { folder, backendPort, files: openFiles() }
   const gateway = await startTollgate(ground, bench.redis, flags.profile)
   const all = [await startNginx(ground), await startPortkey(ground), gateway]

@@ -3,10 +3,10 @@
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 
-const root = resolve(import.meta.dirname, '..')
+const ownTree = resolve(import.meta.dirname, '..')
 
-/** `flags` are added for Node. */
-export function startCommand(flags: readonly string[] = []): readonly string[] {
+/** `flags` are added for Node; `root` is another checkout. */
+export function startCommand(flags: readonly string[] = [], root = ownTree): readonly string[] {
   const { scripts } = JSON.parse(readFileSync(resolve(root, 'package.json'), 'utf8')) as {
     readonly scripts: { readonly start: string }
   }

@@ -16,7 +16,7 @@ import OpenAI from 'openai'
 import { startModelServer } from './model-server/start.ts'
 
 const { values } = parseArgs({ options: { once: { type: 'boolean' } } })
-const main = resolve(import.meta.dirname, '../src/main.ts')
+const main = resolve(import.meta.dirname, '../src/tollgate.cjs')
 const adminToken = randomBytes(24).toString('base64url')
 const price = { input: 1, output: 4 }
 const topup = 1_000_000

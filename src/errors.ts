@@ -118,6 +118,10 @@ export const errorTable = {
   file_too_large: tooLarge(413, 'The file is larger than the limit. Send a smaller one.'),
   unsupported_media_type: invalid(415, 'Send the body as application/json.'),
   range_not_satisfiable: invalid(416, 'The range lies outside the file.'),
+  invalid_configuration: invalid(
+    422,
+    'The configuration has problems, and was not taken over. The last good one still runs.',
+  ),
   idempotency_key_reused: invalid(
     422,
     'The Idempotency-Key was already used for another request. Use a new one.',
@@ -179,6 +183,8 @@ export interface ErrorDetails {
   readonly messageId?: string
   /** How much money is missing; goes to the client. */
   readonly shortage?: Shortage
+  /** What is wrong with the configuration; goes to the operator. */
+  readonly problems?: readonly object[]
   /** How near the caller is to the limits a minute; http/reply.ts makes headers of it. */
   readonly limits?: LimitStates | undefined
   /** The caller that was refused, if the caller is known; for the log. */
@@ -223,6 +229,7 @@ export class GatewayError extends Error {
   readonly caller: RefusedCaller | undefined
   readonly messageId: string | undefined
   readonly shortage: Shortage | undefined
+  readonly problems: readonly object[] | undefined
 
   constructor(code: ErrorCode, details: ErrorDetails = {}) {
     const { retry, message, retryAfterMs, ...usual } = errorTable[code]
@@ -240,6 +247,7 @@ export class GatewayError extends Error {
     this.caller = details.caller
     this.messageId = details.messageId
     this.shortage = details.shortage
+    this.problems = details.problems
     this.source = details.source ?? (this.status >= 500 ? 'gateway' : 'client')
   }
 }
@@ -276,9 +284,9 @@ export function hasCode(error: unknown, code: string): boolean {
 
 /** The JSON body of an error answer, and of the error frame in a stream. */
 export function errorBody(error: GatewayError, requestId: string): string {
-  const { message, type, param = null, code, messageId: message_id, shortage } = error
+  const { message, type, param = null, code, messageId: message_id, shortage, problems } = error
   return JSON.stringify({
-    error: { message, type, param, code, ...shortage },
+    error: { message, type, param, code, ...shortage, problems },
     request_id: requestId,
     message_id,
   })

@@ -4,12 +4,16 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import { GatewayError } from './errors.ts'
+import type { ErrorCode } from './errors.ts'
 import type { Model } from './config/config.ts'
+import type { Alarm } from './backend/generated.ts'
 import type { Meter } from './backend/usage.ts'
 import type { BodyShare } from './http/body.ts'
 import type { StopReason } from './ledger/hold.ts'
 import type { StreamOut } from './http/client-stream.ts'
+import type { Effort } from './tokens/count-pieces.ts'
 import type { TokenCounts } from './tokens/token-counts.ts'
+import type { Claim } from './redis/claims.ts'
 
 export interface Exchange {
   /** `req_…`; goes out as X-Request-Id and finds the log line. */
@@ -55,6 +59,8 @@ export interface Exchange {
   meter?: Meter | undefined
   /** Set by the generation. Metering calls it to stop the generation when the ledger says so. */
   stop?: ((code: StopReason) => void) | undefined
+  /** Set by the generation: nothing more goes out before this has resolved. Metering calls it while a hold is extended. */
+  pause?: ((until: Promise<unknown>) => void) | undefined
   /** Set by a generation that goes on after its client has left: the client's leaving then does not abort `signal`. */
   finishesAlone: boolean
   /** A generation that outlives its answer. The exchange is not settled before it ends, even when the answer was cut off. Never rejects. */
@@ -85,38 +91,20 @@ export interface Identity {
   readonly tokensPerMinute?: number | undefined
 }
 
-/** An Idempotency-Key that the first try holds while it runs. */
-export interface Claim {
-  /** Runs a script that creates a resource. The script checks that `key` still holds `running`, and stores `kept` there for a day. If it answers `ok`, the claim is kept. */
-  keep<T extends { readonly word: string }>(
-    pointer: string,
-    create: (words: ClaimWords) => Promise<T>,
-  ): Promise<T>
-  /** `pointer` is given to the route's `replay` when the request is repeated: ids, at most 100 characters. */
-  words(pointer: string): ClaimWords
-  /** Called at the exchange's end; does nothing when the claim is kept, or when another try has it by now. */
-  release(): Promise<void>
-}
-
-export interface ClaimWords {
-  /** The claim's key in Redis. */
-  readonly key: string
-  readonly running: string
-  readonly kept: string
-}
-
 /** The estimate before a generation (docs/money.md#before-the-hold). Counts are tokens of the model. */
 export interface Want {
   readonly model: Model
   readonly promptTokens: number
-  /** Counts the prompt by the tokenizer; called only when a backend reports nothing. Without it the estimate is used. */
-  countPrompt?(): Promise<number>
+  /** Counts the prompt by the tokenizer, thoroughly if no effort is named; called only once a request was sent, while its backend has reported nothing. Without it the estimate is used. */
+  countPrompt?(effort?: Effort): Promise<number>
   /** The most tokens that the prompt can have: a backend that reports more is not believed. Read it once the backend has been asked. */
   readonly mostPrompt: number
   /** The most that each choice may generate; 0 when the endpoint generates nothing. */
   readonly outputPerChoice: number
   /** How many choices share the output: n × prompts. */
   readonly choices: number
+  /** The meter sees all output as it comes, so it can be held in slices. */
+  readonly isSeenAsItComes: boolean
   readonly fields: WantedFields
   readonly sessionId?: string
   readonly messageId?: string
@@ -133,20 +121,29 @@ export interface Granted {
   readonly holdId: string
   /** Balance tokens. */
   readonly amount: number
-  /** Output tokens for each choice that the amount can pay for; ≤ what was wanted. */
+  /** The most that each choice may generate: what the amount can pay for; in slices and in shadow mode what was wanted. */
   readonly outputPerChoice: number
+  /** For the meter, if the hold is made in slices. */
+  readonly alarm?: Alarm | undefined
 }
 
 export interface Facts {
   model?: string
+  /** The target that was asked last. */
   target?: string
+  /** The attempts before the last one: target, the error's code, ms. */
+  failed?: readonly { readonly target: string; readonly outcome: string; readonly ms: number }[]
+  /** ms from arrival to the beginning of the last attempt. */
+  askedMs?: number
   /** What is charged for. */
   tokens?: TokenCounts
   cost?: number
   estimated?: boolean
   basis?: 'reported' | 'counted' | 'none'
   stream?: boolean
-  /** ms from arrival to the backend request sent. */
+  /** In shadow mode: the error code with which this request would have been refused, or its answer cut. */
+  wouldRefuse?: ErrorCode | undefined
+  /** ms from arrival to the first backend request sent. */
   overheadMs?: number
   /** ms from the backend request sent to the first content. */
   firstTokenMs?: number
@@ -261,7 +258,7 @@ export interface Hooks {
   admit?(): Promise<void>
   /** The last change to what a backend gets; runs on a fresh copy for each attempt. */
   upstream?(request: BackendRequest): void
-  /** Called with each backend event before the client sees it; may replace its data. A non-streamed answer is one event. Must not be async: this is the token path. */
+  /** Called with each backend event before the client sees it; may replace its data. The events before the first content are dropped if another target is asked after them: `upstream` is called then. A non-streamed answer is one event. Must not be async: this is the token path. */
   event?(event: SseEvent): void
   /** Called before a refusal is sent. May replace the error, for instance by 429 after too many failures. Must not wait. */
   refuse?(error: GatewayError): GatewayError | void

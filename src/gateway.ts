@@ -1,10 +1,13 @@
 // Builds all parts of the gateway once, in order, and closes them in reverse. The list of plugins is the feature list.
 
+import { HealthChecks } from './backend/health-check.ts'
 import { secretsOfTarget } from './backend/secrets.ts'
+import { Targets } from './backend/targets.ts'
 import type { Config, Model } from './config/config.ts'
+import type { Shown } from './config/diff.ts'
 import { ensureAdminToken, ensureDataFolder } from './data/folder.ts'
-import { openListeners } from './listeners/listeners.ts'
-import type { Listeners } from './listeners/listeners.ts'
+import { GatewayError } from './errors.ts'
+import type { Listeners, Ports } from './listeners/listeners.ts'
 import { openShelf } from './files/open.ts'
 import { createAccounts } from './accounts/accounts.ts'
 import { accountSettings } from './accounts/api-key.ts'
@@ -12,7 +15,7 @@ import { openLedger } from './ledger/open.ts'
 import { lockDataFolder } from './data/lock.ts'
 import type { Log } from './log.ts'
 import { createMetrics } from './metrics.ts'
-import type { Gateway, NamedRunning, Plugin } from './plugin.ts'
+import type { Gateway, Plugin, Pools, Workers } from './plugin.ts'
 import { admin } from './plugins/admin/admin.ts'
 import { auth } from './plugins/auth.ts'
 import { billing } from './plugins/billing.ts'
@@ -25,12 +28,15 @@ import { metering } from './plugins/metering.ts'
 import { models } from './plugins/models.ts'
 import { ops } from './plugins/ops.ts'
 import { sessions } from './plugins/sessions/sessions.ts'
+import { Editions } from './reload.ts'
+import type { Load, PreparedReload, WorkersReload } from './reload.ts'
 import { startEmbeddedRedis } from './redis/embedded/embedded.ts'
+import { isCluster } from './redis/client.ts'
 import { connect } from './redis/redis.ts'
 import type { RedisLink } from './redis/redis.ts'
-import { isOutage } from './redis/scripts.ts'
 import { SharedPool } from './sharing/shared-pool.ts'
-import { openStore, storeSecrets } from './store/drivers.ts'
+import { keepBooks, watchGauges } from './upkeep.ts'
+import { openStore, storeSecrets, uploadMemoryBytes } from './store/drivers.ts'
 
 /** In the order in which their hooks run; `done` runs in reverse. */
 export const plugins = [
@@ -49,51 +55,163 @@ export const plugins = [
 ] as readonly Plugin[]
 
 export interface GatewayOptions {
-  readonly effective: unknown
+  readonly effective: Shown['effective']
+  readonly marks?: Shown['marks']
   readonly log: Log
   readonly version: string
   /** An operator's own plugins; the configuration has their blocks under their names. */
   readonly ownPlugins?: readonly Plugin[]
+  /** Reads the configuration again; without it the gateway cannot reload. */
+  readonly load?: Load
+  /** What this process does of a gateway that has several; by default all. */
+  readonly role?: ProcessRole
 }
 
+/** A supervisor serves the admin port, and has what there is one of; a worker serves clients. */
+export type ProcessRole =
+  | { readonly is: 'supervisor'; readonly workers: Workers & WorkersReload }
+  | {
+      readonly is: 'worker'
+      readonly port: number | undefined
+      readonly redisSocket: string | undefined
+    }
+
+/** A Gateway as it was when it started; `current` is the one that new requests find. */
 export interface RunningGateway extends Gateway {
+  readonly current: Gateway
   readonly listeners: Listeners
-  /** Refuses new work, lets streams end for `drainMs`, settles everything, closes. */
-  close(): Promise<void>
+  /** For the workers of a supervisor; undefined where Redis is not embedded. */
+  readonly redisSocket: string | undefined
+  /** Both steps of a reload, for a worker. */
+  prepareReload(): Promise<PreparedReload>
+  /** Refuses new work, lets streams end for `drainMs` (by default the configuration's `drain`), settles everything, closes. */
+  close(drainMs?: number): Promise<void>
 }
 
 export async function startGateway(
   loaded: Config,
   options: GatewayOptions,
 ): Promise<RunningGateway> {
-  const { log, version, effective } = options
+  const { log, effective, marks = {}, ownPlugins = [], load, role } = options
   await using undo = new AsyncDisposableStack()
-  const config = await prepareData(loaded, { log, undo })
-  const redis = await openRedis(config, { log, undo })
-  const metrics = createMetrics(version)
-  const store = await openStore(config.store, { metrics })
-  undo.defer(() => store.close())
-  const { ledger } = kept(undo, await openLedger(config, { redis, store, metrics, log }))
-  const accounts = createAccounts(redis.client, config)
-  const state = { draining: false }
-  const { unsentBytes, readers } = config.limits
-  const pools = { unsent: new SharedPool(unsentBytes), readers: new SharedPool(readers) }
-  const findModel = modelIndex(config)
-  const shelved = await openShelf(config, { redis, store, metrics, log })
-  const shelf = shelved && kept(undo, shelved).shelf
-  const core = { config, effective, redis, ledger, accounts, store, shelf }
-  const gateway = { ...core, metrics, log, state, pools, findModel }
-  watch(gateway, undo)
-  const running = await setUp(gateway, [...plugins, ...(options.ownPlugins ?? [])], undo)
-  const listeners = await openListeners(gateway, running)
-  undo.defer(() => listeners.close())
+  const config = await prepareData(loaded, { log, undo, role })
+  // Requests may come before `Editions.open` has returned.
+  const taken: { editions?: Editions } = {}
+  const plans = () => (taken.editions?.current.config ?? config).plans
+  const core = await openParts(config, { ...options, undo, plans, role })
+  const workers = role?.is === 'supervisor' ? role.workers : undefined
+  const ends = undo.use(new AsyncDisposableStack())
+  const build = (next: Config, shown: Shown): Gateway => ({
+    ...core,
+    ...shown,
+    config: next,
+    accounts: createAccounts(core.redis.client, next),
+    findModel: modelIndex(next),
+    ...(workers && { workers }),
+    atEnd: (close) => ends.defer(close),
+    reload: async (cause) => {
+      if (!taken.editions) throw new GatewayError('overloaded')
+      return taken.editions.reload(cause)
+    },
+  })
+  const editions = await Editions.open(build(config, { effective, marks }), ownPlugins, {
+    build,
+    load,
+    secretsOf,
+    builtIn: plugins,
+    complete: (next) => withToken(next, log),
+    onTaken: ({ pools, targets, config: next }) => {
+      fitPools(pools, next)
+      targets.keep(next.models)
+      core.checks?.follow(next.models)
+    },
+    workers,
+    ports: portsOf(role),
+  })
+  taken.editions = editions
+  const ending: { drainMs?: number | undefined } = {}
+  undo.defer(() => editions.close(ending.drainMs))
   const closing = undo.move()
-  return { ...gateway, listeners, close: () => closing.disposeAsync() }
+  return {
+    ...editions.current,
+    get current() {
+      return editions.current
+    },
+    listeners: editions.listeners,
+    redisSocket: config.redis.kind === 'embedded' ? pathOf(core.redis) : undefined,
+    prepareReload: () => editions.prepare(),
+    close(drainMs) {
+      ending.drainMs = drainMs
+      return closing.disposeAsync()
+    },
+  }
+}
+
+function pathOf({ client }: RedisLink): string | undefined {
+  return isCluster(client) ? undefined : client.options.path
+}
+
+function portsOf(role: ProcessRole | undefined): Ports {
+  if (role?.is === 'supervisor') return { only: 'admin' }
+  return role ? { only: 'public', isShared: true, port: role.port } : {}
 }
 
 interface Opening {
   readonly log: Log
+  readonly role: ProcessRole | undefined
   readonly undo: AsyncDisposableStack
+}
+
+interface Parts extends Opening {
+  readonly version: string
+  readonly plans: () => Config['plans']
+}
+
+/** What lives as long as the process, whatever its configuration. */
+async function openParts(config: Config, { log, undo, version, plans, role }: Parts) {
+  const redis = await openRedis(config, { log, undo, role })
+  const own = createMetrics(version)
+  const metrics =
+    role?.is === 'supervisor' ? { ...own, text: () => role.workers.metrics(own) } : own
+  metrics.configReloadOk.set(1)
+  const store = await openStore(config.store, { metrics })
+  undo.defer(() => store.close())
+  const { ledger } = kept(undo, await openLedger(config, { redis, store, metrics, log, plans }))
+  const shelved = await openShelf(config, { redis, store, metrics, log })
+  const shelf = shelved && kept(undo, shelved).shelf
+  const empty = () => new SharedPool(0)
+  const pools = { unsent: empty(), readers: empty(), uploads: empty(), bodies: empty() }
+  fitPools(pools, config)
+  const state = { draining: false }
+  const targets = new Targets()
+  const checks = role?.is === 'supervisor' ? undefined : checksOf(targets, { config, log, undo })
+  const parts = { redis, ledger, store, shelf, metrics, log, pools, targets, checks, state }
+  watchGauges(parts, undo)
+  if (role?.is !== 'worker') keepBooks(parts, undo)
+  return parts
+}
+
+/** Ended with the gateway. A supervisor asks no target, so it checks none. */
+function checksOf(
+  targets: Targets,
+  { config, log, undo }: Pick<Opening, 'log' | 'undo'> & { readonly config: Config },
+): HealthChecks {
+  const checks = new HealthChecks(targets, { log })
+  undo.defer(() => checks.close())
+  checks.follow(config.models)
+  return checks
+}
+
+/** Each worker has its part of what the file gives to all. */
+function fitPools(
+  { unsent, readers, uploads, bodies }: Pools,
+  { limits, store, workers }: Config,
+): void {
+  unsent.resize(limits.unsentBytes / workers)
+  readers.resize(limits.readers / workers)
+  bodies.resize(limits.bodiesBytes / workers)
+  // At least two, because fewer cannot be shared.
+  uploads.resize(Math.max(2, Math.floor(limits.uploadsBytes / workers / uploadMemoryBytes(store))))
 }
 
 /** Closes it with the gateway. */
@@ -102,18 +220,23 @@ function kept<T extends { close(): Promise<void> }>(undo: AsyncDisposableStack, 
   return opened
 }
 
-async function prepareData(config: Config, { log, undo }: Opening): Promise<Config> {
+async function prepareData(config: Config, { log, undo, role }: Opening): Promise<Config> {
+  if (role?.is === 'worker') return withToken(config, log)
   await ensureDataFolder(config.data)
   const lock = await lockDataFolder(config.data)
   undo.defer(() => lock.release())
+  return withToken(config, log)
+}
+
+async function withToken(config: Config, log: Log): Promise<Config> {
   const token = await ensureAdminToken(config.data, config.admin.token)
   log.hide(token)
   return { ...config, admin: { ...config.admin, token } }
 }
 
-async function openRedis(config: Config, { log, undo }: Opening): Promise<RedisLink> {
-  let embeddedSocket: string | undefined
-  if (config.redis.kind === 'embedded') {
+async function openRedis(config: Config, { log, undo, role }: Opening): Promise<RedisLink> {
+  let embeddedSocket = role?.is === 'worker' ? role.redisSocket : undefined
+  if (config.redis.kind === 'embedded' && role?.is !== 'worker') {
     const child = await startEmbeddedRedis({ dataDir: config.data, log })
     undo.defer(() => child.stop())
     embeddedSocket = child.socket
@@ -121,55 +244,6 @@ async function openRedis(config: Config, { log, undo }: Opening): Promise<RedisL
   const redis = await connect(config.redis, { embeddedSocket, log })
   undo.defer(() => redis.close())
   return redis
-}
-
-const archiveEveryMs = 3_600_000
-const owedEveryMs = 60_000
-
-/** Reads the gauges at intervals, and archives the journal every hour. */
-function watch(gateway: Gateway, undo: AsyncDisposableStack): void {
-  const { ledger, metrics, redis, log } = gateway
-  const every = (ms: number, work: () => void) => {
-    const timer = setInterval(work, ms).unref()
-    undo.defer(() => clearInterval(timer))
-  }
-  const notDone = (what: string) => (err: unknown) => {
-    if (redis.up && !isOutage(err, redis)) log.warn({ err }, what)
-  }
-  let dropped = 0
-  every(1000, () => {
-    metrics.logLinesDropped.inc(log.dropped - dropped)
-    dropped = log.dropped
-    metrics.holdsOpen.set(ledger.holdsOpen)
-    metrics.spoolEntries.set(ledger.spool.size)
-    metrics.spoolUnwritten.set(ledger.spool.unwritten)
-    metrics.redisUp.set(redis.up ? 1 : 0)
-  })
-  const unread = notDone('the sum that accounts owe could not be read')
-  const readOwed = () => {
-    ledger.debtors.sum().then((sum) => metrics.owed.set(sum), unread)
-  }
-  readOwed()
-  every(owedEveryMs, readOwed)
-  every(archiveEveryMs, () => {
-    ledger
-      .archive()
-      .catch(notDone('the journal could not be archived: the gateway tries again in an hour'))
-    ledger.debtors.findAll().catch(unread)
-  })
-}
-
-/** Each plugin that is not switched off, in order. */
-async function setUp(gateway: Gateway, list: readonly Plugin[], undo: AsyncDisposableStack) {
-  const running: NamedRunning[] = []
-  for (const plugin of list) {
-    if (!gateway.config.plugins.has(plugin.name)) continue
-    const block = gateway.config.plugins.get(plugin.name)
-    const one = await plugin.setup(gateway, block)
-    undo.defer(() => one.close?.())
-    running.push({ ...one, name: plugin.name })
-  }
-  return running
 }
 
 function modelIndex({ models }: Config): (name: string) => Model | undefined {
@@ -180,12 +254,17 @@ function modelIndex({ models }: Config): (name: string) => Model | undefined {
   return (name) => byName.get(name)
 }
 
+function secretsOfRedis(redis: Config['redis']): string[] {
+  if (redis.kind === 'embedded') return []
+  const ofSentinels = redis.kind === 'sentinel' ? redis.sentinelPassword : undefined
+  return [redis.password ?? '', ofSentinels ?? '']
+}
+
 /** The texts that must never be logged. */
 export function secretsOf(config: Config): string[] {
   const { models, admin, redis, store } = config
   const targets = [...models.values()].flatMap((model) => model.targets)
-  const password = redis.kind === 'single' ? redis.password : undefined
   const { pepper } = accountSettings.of(config)
-  const ours = [admin.token, pepper, password ?? '', ...storeSecrets(store)]
+  const ours = [admin.token, pepper, ...secretsOfRedis(redis), ...storeSecrets(store)]
   return [...ours, ...targets.flatMap(secretsOfTarget)].filter((secret) => secret !== '')
 }

@@ -11,6 +11,10 @@ export interface Log {
   error(fields: object, message: string): void
   /** From now on this text is masked, too. */
   hide(secret: string): void
+  /** Changes what is written and masked; texts that are not among `secrets` are no longer masked. */
+  adjust(options: Pick<LogOptions, 'level' | 'secrets'> & Partial<Pick<LogOptions, 'format'>>): void
+  /** Writes whole lines of another process' log, as they are. */
+  forward(lines: string): void
   /** The number of lines that were dropped because their reader did not take them. */
   readonly dropped: number
   /** Writes the buffered lines, if that can be done soon. */
@@ -20,6 +24,8 @@ export interface Log {
 export interface LogOptions {
   readonly level: Config['log']['level']
   readonly format: NonNullable<Config['log']['format']>
+  /** Stands in each line, where several processes write into one log. */
+  readonly worker?: number | undefined
   /** Texts that must not be written, such as target keys; every occurrence becomes `***`. */
   readonly secrets?: readonly string[]
   readonly write?: (line: string) => void
@@ -32,7 +38,7 @@ type Level = (typeof levels)[number]
 /** Shorter secrets are not masked: a target's header may have the value `chat` or `true`, which every line contains. */
 const leastSecret = 8
 
-export function createLog({ level, format, secrets = [], ...options }: LogOptions): Log {
+export function createLog({ secrets = [], ...options }: LogOptions): Log {
   const output = options.write ? undefined : openLogOutput()
   const sink = options.write ?? ((line: string) => output?.write(line))
   const masked = new Set<string>()
@@ -42,10 +48,12 @@ export function createLog({ level, format, secrets = [], ...options }: LogOption
     masked.add(JSON.stringify(secret).slice(1, -1))
   }
   for (const secret of secrets) hide(secret)
-  const least = levels.indexOf(level)
+  let { format } = options
+  let least = levels.indexOf(options.level)
   const write = (at: Level, fields: object, message: string) => {
     if (levels.indexOf(at) < least) return
-    let line = lineOf(at, fields, message)
+    const worker = options.worker === undefined ? {} : { worker: options.worker }
+    let line = lineOf(at, { ...fields, ...worker }, message)
     for (const secret of masked) {
       if (line.includes(secret)) line = line.replaceAll(secret, '***')
     }
@@ -57,6 +65,13 @@ export function createLog({ level, format, secrets = [], ...options }: LogOption
     warn: (fields, message) => write('warn', fields, message),
     error: (fields, message) => write('error', fields, message),
     hide,
+    forward: (lines) => sink(lines),
+    adjust(next) {
+      least = levels.indexOf(next.level)
+      format = next.format ?? format
+      masked.clear()
+      for (const secret of next.secrets ?? []) hide(secret)
+    },
     get dropped() {
       return output?.dropped ?? 0
     },

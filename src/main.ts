@@ -1,10 +1,7 @@
 #!/usr/bin/env node
 // Takes argv and signals, and sets the exit code. cli/run.ts does the rest; `start` is the default command.
 
-import { enableCompileCache } from 'node:module'
 import { styleText } from 'node:util'
-
-enableCompileCache()
 
 const stopping = new AbortController()
 let signals = 0

@@ -1,7 +1,15 @@
 // Every metric of the gateway, declared once with its help text (docs/operating.md#metrics). Labels are bounded: never
 // a key, an account, a session, or a model name that is not configured.
 
-import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
+import {
+  AggregatorRegistry,
+  Counter,
+  Gauge,
+  Histogram,
+  Registry,
+  collectDefaultMetrics,
+} from 'prom-client'
+import type { Aggregator } from 'prom-client'
 
 const seconds = [
   0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
@@ -16,10 +24,17 @@ export function createMetrics(version: string) {
     new Counter({ name: `tollgate_${name}`, help, labelNames, registers })
   const gauge = <L extends string>(name: string, help: string, ...labelNames: L[]) =>
     new Gauge({ name: `tollgate_${name}`, help, labelNames, registers })
+  /** Of several processes, the least or the largest is shown, not the sum. */
+  const state = <L extends string>(
+    name: string,
+    aggregator: Aggregator,
+    help: string,
+    ...labelNames: L[]
+  ) => new Gauge({ name: `tollgate_${name}`, help, labelNames, registers, aggregator })
   const histogram = <L extends string>(name: string, help: string, ...labelNames: L[]) =>
     new Histogram({ name: `tollgate_${name}`, help, labelNames, registers, buckets: seconds })
 
-  const buildInfo = gauge('build_info', 'Always 1; the version is the label.', 'version')
+  const buildInfo = state('build_info', 'max', 'Always 1; the version is the label.', 'version')
   buildInfo.set({ version }, 1)
   collectNodeMetrics(registry)
   return {
@@ -37,6 +52,11 @@ export function createMetrics(version: string) {
     ),
     overhead: histogram('overhead_seconds', 'Arrival to the backend request sent.'),
     rejections: counter('rejections_total', 'Requests refused, by error code.', 'code'),
+    wouldRefuse: counter(
+      'would_refuse_total',
+      'Requests that shadow mode has served and that limits or balances would have refused or cut, by error code.',
+      'code',
+    ),
     upstreamRequests: counter(
       'upstream_requests_total',
       'Attempts at a target.',
@@ -63,6 +83,14 @@ export function createMetrics(version: string) {
       'upstream_aborted_total',
       'Backend requests that the gateway ended early.',
     ),
+    targetUp: state(
+      'target_up',
+      'min',
+      '1 while the target may be asked, 0 while its breaker is open, it fails its health checks or it loads its model.',
+      'model',
+      'target',
+    ),
+    targetQueue: gauge('target_queue', 'Requests that wait until a target has room.', 'model'),
     tokens: counter('tokens_total', 'Model tokens settled.', 'model', 'kind'),
     charged: counter('charged_tokens_total', 'Balance tokens charged.', 'model'),
     settlements: counter(
@@ -102,7 +130,12 @@ export function createMetrics(version: string) {
     ),
     uploadBytes: counter('upload_bytes_total', 'Bytes of files taken from clients.'),
     downloadBytes: counter('download_bytes_total', 'Bytes of files handed to clients.'),
-    redisUp: gauge('redis_up', '1 while Redis answers.'),
+    configReloadOk: state(
+      'config_reload_ok',
+      'min',
+      '1 when the newest configuration was taken over, 0 while an older one runs because the file has problems.',
+    ),
+    redisUp: state('redis_up', 'min', '1 while Redis answers.'),
     storeSeconds: histogram(
       'store_seconds',
       'Duration of calls of the file store; of a read, until it opens.',
@@ -112,7 +145,30 @@ export function createMetrics(version: string) {
     contentType: registry.contentType,
     /** The text of a scrape. */
     text: () => registry.metrics(),
+    /** For `joinedText`. */
+    json: (): Promise<MetricsJson> => registry.getMetricsAsJSON(),
   }
+}
+
+/** All metrics of a process, as it can send them to another. */
+export type MetricsJson = Awaited<ReturnType<Registry['getMetricsAsJSON']>>
+
+/** One of several processes' metrics: sums, but for gauges of which a sum would mean nothing. */
+export function joinMetrics(parts: readonly MetricsJson[]): Promise<MetricsJson> {
+  return joined(parts).getMetricsAsJSON()
+}
+
+export function joinedText(parts: readonly MetricsJson[]): Promise<string> {
+  return joined(parts).metrics()
+}
+
+function joined(parts: readonly MetricsJson[]): Registry {
+  return AggregatorRegistry.aggregate([...parts])
+}
+
+/** What stays true of a process that has ended: what it counted. */
+export function lastingMetrics(metrics: MetricsJson): MetricsJson {
+  return metrics.filter(({ type }) => ['counter', 'histogram'].includes(String(type)))
 }
 
 /** Node's own metrics, without the gauges that prom-client names `_total`: promtool rejects those. */

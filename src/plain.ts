@@ -11,6 +11,7 @@ export const reaches = [
   'key-hash',
   'receive-buffer',
   'redis-writes',
+  'start-garbage',
   'token-tables',
   'write-queue',
 ] as const

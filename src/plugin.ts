@@ -2,7 +2,9 @@
 // configuration (Running), begun once for each exchange (Hooks, in exchange.ts). lifecycle.ts calls the hooks.
 
 import type { ZodType } from 'zod'
+import type { Targets } from './backend/targets.ts'
 import type { Config, Model } from './config/config.ts'
+import type { Change, Shown } from './config/diff.ts'
 import type { Exchange, Hooks, Route } from './exchange.ts'
 import type { Shelf } from './files/shelf.ts'
 import type { Accounts } from './accounts/accounts.ts'
@@ -19,11 +21,11 @@ export interface Plugin<C = unknown> {
   readonly name: string
   /** What gateway.yaml may have under that key, with defaults. An unknown key stops the start. */
   readonly schema: ZodType<C>
-  /** Runs before the listeners open. Throw to refuse the configuration. */
+  /** Runs for each accepted configuration, in list order, before it takes over. Throw to refuse the configuration. */
   setup(gateway: Gateway, config: C): Running | Promise<Running>
 }
 
-/** Lives as long as one configuration. */
+/** Lives as long as one configuration: until the last exchange that began with it has ended. */
 export interface Running {
   readonly routes?: readonly Route[]
   /** Called for every exchange; returns undefined when the plugin has nothing to do with it. State of the exchange is kept in local variables of this function. */
@@ -37,11 +39,9 @@ export interface NamedRunning extends Running {
   readonly name: string
 }
 
-/** What every plugin gets: built once, in gateway.ts. */
-export interface Gateway {
+/** What every plugin gets: made by gateway.ts for each configuration, of parts that live as long as the process. */
+export interface Gateway extends Shown {
   readonly config: Config
-  /** The configuration as `check --print` shows it, with secrets masked. */
-  readonly effective: unknown
   readonly redis: RedisLink
   readonly ledger: Ledger
   readonly accounts: Accounts
@@ -50,10 +50,47 @@ export interface Gateway {
   readonly log: Log
   /** Undefined when the plugin `files` is off. */
   readonly shelf: Shelf | undefined
+  /** The same object for each configuration of a process. */
   readonly state: { draining: boolean }
   readonly pools: Pools
+  /** What this process knows of the targets of all models. */
+  readonly targets: Targets
+  /** Reads the file again and takes it up. Rejects with a GatewayError, and changes nothing, when that can't be done. */
+  reload(cause: string): Promise<readonly Change[]>
+  /** Called once when the gateway closes, after the last exchange, last one first: for what outlives a configuration (lasting.ts). */
+  atEnd(close: () => Promise<void>): void
+  /** Of a supervisor. */
+  readonly workers?: Workers
   /** `name` is an id or an alias. */
   findModel(name: string): Model | undefined
+}
+
+/** What a process, or several together, know of a target. */
+export interface TargetReport {
+  /** The model's id. */
+  readonly model: string
+  /** The target's. */
+  readonly name: string
+  readonly state: string
+  /** Unix seconds. */
+  readonly since: number
+  /** Requests that run. */
+  readonly open: number
+  readonly failures: number
+  /** Requests that wait for the model, whatever its target. */
+  readonly queue: number
+}
+
+/** The workers of a supervisor. */
+export interface Workers {
+  /** How many there should be. */
+  readonly count: number
+  /** How many are ready. */
+  ready(): Promise<number>
+  /** What they know of their targets, together. */
+  targets(): Promise<readonly TargetReport[]>
+  /** The metrics of all processes as one text; `own` are the supervisor's. */
+  metrics(own: Metrics): Promise<string>
 }
 
 /** What accounts share in this process. */
@@ -62,4 +99,8 @@ export interface Pools {
   readonly unsent: SharedPool
   /** Slots for readers of session streams, and for downloads. */
   readonly readers: SharedPool
+  /** Slots for uploads. */
+  readonly uploads: SharedPool
+  /** Bytes of request bodies. */
+  readonly bodies: SharedPool
 }

@@ -4,64 +4,104 @@ import { once } from 'node:events'
 import { exit } from './cli/command.ts'
 import type { Io, Out } from './cli/command.ts'
 import { version } from './cli/help.ts'
-import { loadConfig } from './config/load.ts'
-import { importPlugin } from './config/own-plugin.ts'
 import { formatProblem } from './config/problem.ts'
-import { plugins, secretsOf, startGateway } from './gateway.ts'
-import type { RunningGateway } from './gateway.ts'
+import type { FileDigests } from './config/read-files.ts'
+import { watchFiles } from './config/watch.ts'
+import { secretsOf, startGateway } from './gateway.ts'
+import type { GatewayOptions, RunningGateway } from './gateway.ts'
+import type { Supervisor, SupervisorOptions } from './supervisor.ts'
+import { taskVariable } from './workers/task.ts'
+import type { Config } from './config/config.ts'
 import { newId } from './ids.ts'
+import { loadFile } from './load-file.ts'
 import { createLog } from './log.ts'
 import { plain, plainProblem } from './plain.ts'
-import type { Gateway, Plugin } from './plugin.ts'
+import type { Gateway } from './plugin.ts'
+import { collectStartGarbage } from './start-garbage.ts'
+
+/** Loaded only where there are workers. */
+async function supervise(config: Config, options: SupervisorOptions): Promise<Supervisor> {
+  const { startSupervisor } = await import('./supervisor.ts')
+  return await startSupervisor(config, options)
+}
+
+function startAlone(config: Config, options: GatewayOptions): Promise<RunningGateway> {
+  collectStartGarbage()
+  return startGateway(config, options)
+}
 
 /** Resolves with the exit code after the drain. */
 export async function start(file: string, io: Io): Promise<number> {
-  const loaded = await load(file, io)
-  if (loaded.problems) {
-    for (const problem of loaded.problems) io.stderr.write(`${problem}\n`)
-    return exit.configuration
-  }
-  const { config, effective, ownPlugins } = loaded
+  if (io.env[taskVariable] !== undefined) return (await import('./worker.ts')).runWorker(io)
+  const problem = plainProblem(io.env['TOLLGATE_PLAIN'])
+  if (problem !== undefined) return refuse([problem], io)
+  const loaded = await loadFile(file, io)
+  if ('problems' in loaded) return refuse(loaded.problems.map(formatProblem), io)
+  const { config } = loaded
   const isShown = isTerminal(io.stdout)
   const { level, format = isShown ? 'pretty' : 'json' } = config.log
   const log = createLog({ level, format, secrets: secretsOf(config) })
-  const hangUp = () => {
-    log.warn({}, 'SIGHUP is ignored: restart the gateway to take up a changed configuration')
-  }
-  // On a terminal, SIGHUP is not caught: closing the terminal ends the gateway, like other programs.
-  if (!isShown) process.on('SIGHUP', hangUp)
+  await using keeping = new AsyncDisposableStack()
+  keeping.defer(() => log.close())
+  const reload = keepUp({ isShown, keeping })
   try {
     const how = plain.size > 0 ? { plain: [...plain] } : {}
     log.info({ version: version(), node: process.versions.node, file, ...how }, 'starting')
-    const gateway = await startGateway(config, { effective, log, version: version(), ownPlugins })
+    let { files } = loaded
+    const again = async () => {
+      const next = await loadFile(file, io)
+      files = next.files
+      return next
+    }
+    const options = { ...loaded, log, version: version(), load: again }
+    const gateway =
+      config.workers > 1
+        ? await supervise(config, { ...options, file, format })
+        : await startAlone(config, options)
+    reload.from(gateway, () => files)
     // When stdout is not a terminal, only the log writes to it, in lines of JSON.
     await greet(gateway, file, isShown ? io.stdout : io.stderr)
     if (!io.signal?.aborted) await once(io.signal ?? new EventTarget(), 'abort')
-    log.info({ drain_ms: config.drainMs }, 'draining')
+    log.info({ drain_ms: gateway.current.config.drainMs }, 'draining')
     await gateway.close()
     log.info({}, 'stopped')
     return exit.ok
   } catch (error) {
     io.stderr.write(`tollgate: ${whyNot(error)}\n`)
     return exit.failed
-  } finally {
-    process.off('SIGHUP', hangUp)
-    await log.close()
   }
 }
 
-async function load(file: string, { env }: Io) {
-  const ownPlugins: Plugin[] = []
-  const loadPlugin = async (path: string) => {
-    const plugin = await importPlugin(path)
-    ownPlugins.push(plugin)
-    return plugin
+function refuse(problems: readonly string[], io: Io): number {
+  for (const problem of problems) io.stderr.write(`${problem}\n`)
+  return exit.configuration
+}
+
+interface KeepingUp {
+  readonly isShown: boolean
+  readonly keeping: AsyncDisposableStack
+}
+
+/** Reloads on SIGHUP, and when a file has changed. While the gateway starts and stops, SIGHUP does nothing. */
+function keepUp({ isShown, keeping }: KeepingUp) {
+  let running: RunningGateway | undefined
+  // What fails is in the log.
+  const reload = async (cause: string) => running?.reload(cause).catch(() => undefined)
+  const hangUp = () => void reload('SIGHUP')
+  // On a terminal, SIGHUP is not caught: closing the terminal ends the gateway, like other programs.
+  if (!isShown) process.on('SIGHUP', hangUp)
+  keeping.defer(() => void process.off('SIGHUP', hangUp))
+  return {
+    from(gateway: RunningGateway, files: () => FileDigests) {
+      running = gateway
+      const isOn = () => {
+        const { config, state } = gateway.current
+        return config.reload === 'watch' && !state.draining
+      }
+      const watch = watchFiles({ files, isOn, onChange: () => reload('a file has changed') })
+      keeping.defer(() => watch.stop())
+    },
   }
-  const problem = plainProblem(env['TOLLGATE_PLAIN'])
-  if (problem !== undefined) return { problems: [problem] }
-  const loaded = await loadConfig(file, plugins, { env, loadPlugin })
-  if ('problems' in loaded) return { problems: loaded.problems.map(formatProblem) }
-  return { ...loaded, ownPlugins }
 }
 
 function whyNot(error: unknown): string {
@@ -80,9 +120,11 @@ function isTerminal(stream: Out): boolean {
 }
 
 /** Prints where the gateway listens, and the key of the demo account if one was made, else how to make a key. */
-async function greet(gateway: RunningGateway, file: string, out: Out): Promise<void> {
-  const { public: front, admin } = gateway.listeners
-  const url = reachable(front.address)
+async function greet(gateway: RunningGateway | Supervisor, file: string, out: Out): Promise<void> {
+  const { admin } = gateway.listeners
+  const url = reachable(
+    'publicAddress' in gateway ? gateway.publicAddress : gateway.listeners.public.address,
+  )
   gateway.log.info({ url, admin: reachable(admin.address) }, 'listening')
   out.write(`tollgate: listening on ${url}, admin on ${reachable(admin.address)}\n`)
   const demo = await ensureDemo(gateway)

@@ -14,7 +14,7 @@ import { imageUrl } from './fixtures/images.ts'
 import { filesIn, root } from './fixtures/source.ts'
 import { eventually } from './fixtures/until.ts'
 
-const { say, makeAccount, gateway, gate, watch } = await startAnswers(t)
+const { say, makeAccount, gateway, gate, watch, shadow } = await startAnswers(t)
 const messages = [{ role: 'user', content: 'Hi there' }]
 const check = watch.check.bind(watch)
 const checkRows = watch.checkRows.bind(watch)
@@ -68,6 +68,7 @@ t.test('what is configured, health, audit', async () => {
     for (const one of row['targets'] as readonly unknown[]) check('Target', one)
   }
   check('Configuration', (await say('GET /admin/config')).body)
+  check('Reload', (await say('POST /admin/reload')).body)
   check('Readiness', (await say('GET /readyz')).body)
   await say('GET /healthz')
   await say('GET /metrics')
@@ -229,6 +230,10 @@ t.test('chat and what it cost', async (t) => {
   const greedy = { model: 'greedy', messages, max_tokens: 20 }
   await say('POST /v1/chat', { key: short.key, body: greedy })
   checkRows('Transaction', await say('GET /api/billing/transactions', { key: short.key }))
+  const poor = await makeAccount({}, 0)
+  await (await shadow.call('/v1/chat', poor.key, { model: 'm', messages })).text()
+  checkRows('Transaction', await say('GET /api/billing/transactions', { key: poor.key }))
+  checkRows('Usage row', await say('GET /api/billing/usage', { key: poor.key }))
   const list = await say('GET /v1/models', { key })
   t.strictSame(Object.keys(list.body), ['object', 'data'])
   for (const row of rowsOf(list)) check('Model', row)
@@ -285,5 +290,5 @@ t.test(
   },
 )
 
-/** It needs a hold that was lost. */
-const rare: readonly string[] = ['Transaction: cut present']
+/** They need a hold that was lost, and a gateway of several processes. */
+const rare: readonly string[] = ['Transaction: cut present', 'Readiness: workers present']

@@ -21,8 +21,14 @@ const backend = await startBackend(t, (call) =>
   ),
 )
 const targets = `{ targets: [{ url: '${backend.url}' }] }`
+const broken = `{ url: '${backend.url}', model: broken }`
+const second = `{ targets: [${broken}, { url: '${backend.url}', priority: 2 }] }`
 const gateway = await startGateway(t, {
-  yaml: `models: { m: ${targets}, silent: ${targets}, broken: ${targets} }`,
+  yaml: `models: { m: ${targets}, silent: ${targets}, broken: ${targets}, second: ${second} }`,
+})
+const shadow = await startGateway(t, {
+  redis: gateway.redis,
+  yaml: `models: { m: ${targets} }\nplugins: { metering: { enforce: false } }`,
 })
 
 t.test('metrics', async (t) => {
@@ -61,11 +67,17 @@ t.test('fields of the line of a request', async (t) => {
     })
   await (await ask('m')).text()
   await (await ask('broken', { stream: false })).text()
+  await (await ask('second')).text()
+  const poor = await shadow.account(0)
+  await (await shadow.call('/v1/chat', poor.key, { model: 'm', messages })).text()
   const left = ask('silent').catch(() => undefined)
-  await backend.request(2)
+  await backend.request(5)
   leaving.abort()
   await left
-  const lines = () => gateway.log.map((one) => JSON.parse(one) as Readonly<Record<string, unknown>>)
+  const lines = () =>
+    [...gateway.log, ...shadow.log].map(
+      (one) => JSON.parse(one) as Readonly<Record<string, unknown>>,
+    )
   await until(() => lines().some((one) => one['client_left'] === true))
   const seen = new Set(
     lines()

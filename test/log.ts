@@ -81,3 +81,25 @@ t.test('pretty is for people: clock, level, message, fields', (t) => {
   t.match(lines, [/^\d\d:\d\d:\d\d warn it failed status=502 list=\[1,2\] text=\*\*\*\n$/])
   t.end()
 })
+
+t.test('a line says its worker; lines of other processes go through as they are', async (t) => {
+  const lines: string[] = []
+  const write = (line: string) => lines.push(line)
+  const log = createLog({ level: 'error', format: 'json', write, worker: 2 })
+  log.error({ a: 1 }, 'x')
+  log.forward('their line\n')
+  t.match(JSON.parse(lines[0] ?? ''), { a: 1, worker: 2 })
+  t.equal(lines[1], 'their line\n')
+})
+
+t.test('what is written and masked can be adjusted', async (t) => {
+  const lines: string[] = []
+  const write = (line: string) => lines.push(line)
+  const log = createLog({ level: 'error', format: 'json', write, secrets: ['first-secret'] })
+  log.adjust({ level: 'info', secrets: ['second-secret'] })
+  log.info({}, 'first-secret second-secret')
+  t.match(lines[0], 'first-secret ***')
+  log.adjust({ level: 'info', format: 'pretty' })
+  log.info({}, 'second-secret')
+  t.match(lines[1], /^\d\d:\d\d:\d\d info second-secret/)
+})

@@ -2,6 +2,8 @@ import t from 'tap'
 import type { SpawnOptions } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, openSync } from 'node:fs'
+import { chmod, lstat, mkdir, readdir, realpath, rm, symlink } from 'node:fs/promises'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import { startBackend } from './fixtures/backend.ts'
@@ -11,7 +13,7 @@ import { runProcess, startProcess } from './fixtures/process.ts'
 import { startRedis } from './fixtures/redis-server.ts'
 import { eventually } from './fixtures/until.ts'
 
-const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
+const main = fileURLToPath(new URL('../src/tollgate.cjs', import.meta.url))
 
 const tollgate = (t: Test, words: readonly string[], options: SpawnOptions = {}) =>
   runProcess(t, [process.execPath, main, ...words], options)
@@ -30,6 +32,26 @@ t.test('`start` is the default command, also behind a flag', async (t) => {
     t.equal(code, 78, args.join(' '))
     t.match(err, /bad\.yaml:1:1: modles: unknown key/)
   }
+})
+
+t.test('what another user can write to is no compile cache', async (t) => {
+  const folder = await realpath(t.testdir())
+  const cache = join(folder, `tollgate-cache-${process.getuid?.()}`)
+  const env = { ...process.env, TMPDIR: folder, NODE_COMPILE_CACHE: undefined }
+  const run = () => tollgate(t, ['version'], { env })
+  await run()
+  t.ok((await readdir(cache)).length > 0, 'a folder of its own is')
+  t.equal((await lstat(cache)).mode & 0o777, 0o700)
+  await rm(cache, { recursive: true })
+  await mkdir(cache)
+  await chmod(cache, 0o777)
+  t.equal((await run()).code, 0)
+  t.same(await readdir(cache), [])
+  await rm(cache, { recursive: true })
+  await mkdir(join(folder, 'elsewhere'))
+  await symlink('elsewhere', cache)
+  t.equal((await run()).code, 0)
+  t.same(await readdir(join(folder, 'elsewhere')), [])
 })
 
 t.test('a full disk takes no lines, and does not end the gateway', { skip }, async (t) => {
@@ -127,19 +149,30 @@ t.test(
   },
 )
 
-t.test('SIGHUP cuts no stream and writes a line', async (t) => {
-  const backend = await startBackend(t, endless({ gapMs: 5 }))
-  const gateway = await spawnGateway(t, { yaml: yamlFor(backend.url) })
-  const { key } = await gateway.account(1_000_000)
-  const leave = new AbortController()
-  const running = await gateway.call('/v1/chat', key, hi, leave.signal)
-  gateway.child.kill('SIGHUP')
-  const line = await eventually(async () => gateway.stdout.find((one) => one.includes('SIGHUP')))
-  t.match(JSON.parse(line), { level: 'warn', msg: /SIGHUP is ignored/ })
-  const reader = running.body?.getReader()
-  t.equal((await reader?.read())?.done, false, 'the stream goes on')
-  leave.abort()
-})
+t.test(
+  'SIGHUP takes up a changed file and cuts no stream, whatever the file is like',
+  async (t) => {
+    const backend = await startBackend(t, endless({ gapMs: 5 }))
+    const yaml = `${yamlFor(backend.url)}\nreload: signal\n`
+    const gateway = await spawnGateway(t, { yaml })
+    const { key } = await gateway.account(1_000_000)
+    const leave = new AbortController()
+    const running = await gateway.call('/v1/chat', key, hi, leave.signal)
+    const told = async (word: string) => {
+      gateway.child.kill('SIGHUP')
+      const line = await eventually(async () => gateway.stdout.find((one) => one.includes(word)))
+      return JSON.parse(line) as object
+    }
+    t.match(await told('has not changed'), { level: 'info', cause: 'SIGHUP' })
+    await gateway.rewrite(`${yaml}drain: soon\n`)
+    t.match(await told('last good one'), { level: 'error', problems: [/drain/] })
+    await gateway.rewrite(`${yaml}drain: 7s\n`)
+    t.match(await told('was taken over'), { level: 'info', changed: ['drain: "30s" → "7s"'] })
+    const reader = running.body?.getReader()
+    t.equal((await reader?.read())?.done, false, 'the stream goes on')
+    leave.abort()
+  },
+)
 
 t.test('a log reader that reads nothing does not keep the gateway from ending', async (t) => {
   const gateway = await spawnGateway(t, { yaml: `${yamlFor('http://127.0.0.1:1/v1')}\n` })

@@ -1,3 +1,5 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import t from 'tap'
 import { PassThrough } from 'node:stream'
 import { text } from 'node:stream/consumers'
@@ -5,7 +7,9 @@ import type { Test } from 'tap'
 import { ensureDemo, start } from '../src/start.ts'
 import { startGateway } from './fixtures/gateway.ts'
 import type { GatewaySetup } from './fixtures/gateway.ts'
+import { startNode } from './fixtures/redis-node.ts'
 import { redisServerPath, startRedis } from './fixtures/redis-server.ts'
+import { tempDir } from './fixtures/temp-dir.ts'
 
 const ports = `
 listen: { host: 127.0.0.1, port: 0 }
@@ -61,6 +65,21 @@ t.test('a missing file is a problem like any other', async (t) => {
   const { code, stderr } = await startWith(`${t.testdir()}/none.yaml`).finish()
   t.equal(code, 78)
   t.match(stderr, /none\.yaml/)
+})
+
+t.test('a Redis of another kind than the file says is told in one line', async (t) => {
+  const { port } = await startNode(t, { dir: t.testdir(), args: ['--cluster-enabled', 'yes'] })
+  const dir = await tempDir(t)
+  const file = join(dir, 'gateway.yaml')
+  const place = `data: ${dir}/data\nredis: 'redis://127.0.0.1:${port}'\n`
+  await writeFile(file, `${ports}${model}${place}`)
+  const { code, stderr } = await startWith(file).finish()
+  t.equal(code, 1)
+  const lines = stderr.trimEnd().split('\n')
+  t.match(lines, [
+    `it is a node of a Redis Cluster; write redis: { cluster: ['127.0.0.1:${port}'] }`,
+  ])
+  t.equal(lines.length, 1)
 })
 
 t.test("an operator's file that is no plugin is a problem of the configuration", async (t) => {

@@ -19,8 +19,10 @@ export async function withTeardown<T>(run: (t: Teardown) => Promise<T>): Promise
   try {
     return await run({ teardown: end })
   } catch (error) {
-    // A failure that was caused by the end of everything is not reported.
-    return ending ?? Promise.reject(error)
+    // A failure that was caused by the end of everything is not reported. `return Promise.reject()` would end the process
+    // as unhandled while the teardown is under way.
+    if (ending) return ending
+    throw error
   }
 }
 

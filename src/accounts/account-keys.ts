@@ -1,7 +1,7 @@
 // An account's API keys as rows in Redis: made, listed, revoked, rotated. Only a key's HMAC is stored; its text is in
 // the answer of its creation and nowhere else. Scripts read the row at each request, so a revoked key is refused at once.
 
-import type { Redis } from 'ioredis'
+import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
 import { GatewayError } from '../errors.ts'
 import type { Scope } from '../exchange.ts'

@@ -2,7 +2,7 @@
 // A name is taken before the account's row is written. That counts only while the row has the name, so that no name has
 // to be given back.
 
-import type { Redis } from 'ioredis'
+import type { Redis } from '../redis/client.ts'
 import { keys } from '../redis/redis.ts'
 
 /** Fields in the hash of all owners. */

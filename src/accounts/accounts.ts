@@ -2,7 +2,7 @@
 // Nothing is cached: what is changed here holds for the next request on every gateway. A sequence of writes that is cut
 // short leaves at most rows that nobody finds.
 
-import type { Redis } from 'ioredis'
+import type { Redis } from '../redis/client.ts'
 import type { Config } from '../config/config.ts'
 import { asked } from '../redis/asked.ts'
 import { GatewayError } from '../errors.ts'

@@ -1,10 +1,22 @@
-// What an account may do by its plan: which models it may use, how much it may store.
+// What an account may do by its plan: which models it may use, how much it may store; and whether a plan and a balance
+// refuse anything at all.
 
 import type { Config, Model, Plan } from '../config/config.ts'
+import { z } from '../config/schema.ts'
+import { settingsOf } from '../config/settings.ts'
 import { GatewayError } from '../errors.ts'
 import type { Exchange, Identity } from '../exchange.ts'
 
 type Plans = Pick<Config, 'plans'>
+
+export const enforcement = settingsOf('metering', {
+  enforce: z
+    .boolean()
+    .default(true)
+    .describe(
+      '`false` is shadow mode: limits and balances are counted, and refuse nobody. `tollgate_would_refuse_total` and the log say who would have been refused. What an account cannot pay is waived.',
+    ),
+})
 
 /** A plan that is no longer configured is the default one. */
 function planOf({ plans }: Plans, name: string): Plan {
@@ -33,10 +45,14 @@ export interface Quota {
   readonly unpaidBytes?: number
 }
 
-/** By the account's plan, which `identify` or `admit` found out. */
-export function quotaOf(config: Plans, { identity }: Pick<Exchange, 'identity'>): Required<Quota> {
+/** By the account's plan, which `identify` or `admit` found out. In shadow mode, an account without money may store as much as the others. */
+export function quotaOf(
+  config: Pick<Config, 'plans' | 'plugins'>,
+  { identity }: Pick<Exchange, 'identity'>,
+): Required<Quota> {
   const { storageBytes, storageUnpaidBytes } = planOf(config, identity?.plan ?? 'default')
-  return { quotaBytes: storageBytes, unpaidBytes: storageUnpaidBytes }
+  const { enforce } = enforcement.of(config)
+  return { quotaBytes: storageBytes, unpaidBytes: enforce ? storageUnpaidBytes : storageBytes }
 }
 
 /** As scripts take it. */

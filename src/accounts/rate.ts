@@ -4,7 +4,7 @@
 // in a map that has a bound: the library's memory has none.
 
 import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
-import type { Redis } from 'ioredis'
+import type { Redis } from '../redis/client.ts'
 import { GatewayError } from '../errors.ts'
 import type { LimitState } from '../errors.ts'
 import { networkOf } from '../http/client-address.ts'
@@ -42,6 +42,7 @@ function stateOf(result: RateLimiterRes, limit: number): LimitState {
   }
 }
 
+/** How much is left of an allowance, and since when. */
 interface Level {
   left: number
   atMs: number
@@ -50,14 +51,20 @@ interface Level {
 /** A caller who keeps coming with new keys only pushes out the oldest keys. */
 const maxKeys = 10_000
 
+/** What an allowance counts, by key: a new allowance goes on with it when its rate was changed. */
+export type Levels = Map<string, Level>
+
 export type Allowance = ReturnType<typeof createAllowance>
 
 /**
  * So many units a minute for each key, with a burst of as many; used units come back evenly. In this process' memory
  * alone: the allowance is asked for every request, so it must cost nothing.
  */
-export function createAllowance(perMinute: number, now = () => performance.now()) {
-  const levels = new Map<string, Level>()
+export function createAllowance(
+  perMinute: number,
+  now = () => performance.now(),
+  levels: Levels = new Map(),
+) {
   const perMs = perMinute / 60_000
   const leftOf = ({ left, atMs }: Level) => Math.min(perMinute, left + (now() - atMs) * perMs)
   return {
@@ -84,8 +91,8 @@ export function createAllowance(perMinute: number, now = () => performance.now()
  */
 export type Guard = (address: string) => number
 
-export function createGuard(failuresPerMinute: number): Guard {
-  const failures = createAllowance(failuresPerMinute)
+export function createGuard(failuresPerMinute: number, levels?: Levels): Guard {
+  const failures = createAllowance(failuresPerMinute, undefined, levels)
   return (address) => {
     const network = networkOf(address)
     const waitMs = failures.waitMs(network)

@@ -9,9 +9,10 @@ import { Socket } from 'node:net'
 import { createProxyServer } from 'http-proxy-3'
 import type { Model, Target } from '../config/config.ts'
 import type { BackendRequest } from '../exchange.ts'
-import { openConnections, portOf } from './connections.ts'
+import { portOf } from './connections.ts'
 import type { Connections } from './connections.ts'
 import { startDemo } from '../demo/server.ts'
+import { connectionsTo } from './pools.ts'
 import { ownHeaders, requestHeaders } from './request-headers.ts'
 import { DeadConnection, OutgoingRequest, abortError } from './outgoing-request.ts'
 import type { BackendAnswer } from './outgoing-request.ts'
@@ -93,11 +94,10 @@ async function openLine({ target, model }: Attempt): Promise<Line> {
   const base = new URL(target.url === 'demo' ? (await (demo ??= startDemo())).url : target.url)
   const known = lines.get(target)
   if (known) return known
-  const { connectMs } = model.timeouts
   const line = {
     base,
     target: partsOf(base),
-    connections: openConnections({ url: base, ca: target.ca, connectMs }),
+    connections: connectionsTo(base, target, model.timeouts),
     headers: ownHeaders(target, base),
     requests: new Map<string, ProxyRequest>(),
   }

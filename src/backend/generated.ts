@@ -1,16 +1,29 @@
 // What a model generated, kept compactly for counting: the JSON-escaped pieces as they came, at most 64 KiB of them;
-// more are counted in slices and released. Token ids and sound have no text, and are counted as they come.
+// more are counted in slices and released. Samples are counted where an estimate will do. Token ids and sound have no
+// text, and are counted as they come.
 
 import type { Chunk } from './chunk.ts'
 
 /** Counts tokens of decoded text; in the gateway this is countText in tokens/count-pieces.ts. */
 export type Count = (text: string) => Promise<number>
 
+/** Whoever pays for the output wants to know when there is so much of it. */
+export interface Alarm {
+  /** Rough tokens; may be changed at any time. */
+  at: number
+  /** Called in `event` when `roughTokens` is `at` or more, at each event with content until `at` is raised. */
+  reached(): void
+}
+
 /** Bytes of base64. A token is at least 50 ms of sound. */
 const spokenBytesPerToken = 200
 const keptChars = 64 * 1024
 /** A rope of slices keeps every chunk that they came from in memory; a flat string of this length, joined from them, does not. */
 const flatChars = 1024
+/** So much of the newest text stands for all that came since the last sample: about 250 tokens, 0.3 ms. As much is always at hand, and the tokenizer takes it in one turn. */
+const sampleLength = 1000
+/** A sample is taken when the text has grown by this part of it. */
+const growth = 1 / 8
 /** So many slices may wait for the tokenizer; when a backend is faster than the tokenizer, further slices are estimated. */
 const waitingSlices = 4
 
@@ -24,6 +37,13 @@ export class Generated {
   #flatChars = 0
   /** Code points, not bytes and not escapes. */
   #chars = 0
+  /** As it came, bytes and escapes. */
+  #length = 0
+  #countedLength = 0
+  /** The estimate for checkpoints: tokens up to here, and for each further byte. */
+  #gaugedLength = 0
+  #gaugedTokens = 0
+  #density = 1 / 4
   #waiting = 0
   #counted = 0
   #counting: Promise<void> = Promise.resolve()
@@ -39,6 +59,7 @@ export class Generated {
 
   add(piece: string): void {
     this.#chars += codePoints(piece)
+    this.#length += piece.length
     this.#recent += piece
     if (this.#recent.length < flatChars) return
     this.#recent.charCodeAt(0)
@@ -63,6 +84,27 @@ export class Generated {
     return this.#all(this.#counted)
   }
 
+  /** Counts a sample of what came since the last one, unless that is little. Never rejects. */
+  async gauge(): Promise<void> {
+    const length = this.#length
+    const fresh = length - this.#gaugedLength
+    const isLittle = fresh <= this.#gaugedLength * growth
+    const sample = isLittle ? '' : this.#newest(Math.min(fresh, sampleLength))
+    if (sample === '') return
+    const tokens = await this.#count(decoded(sample)).catch(() => undefined)
+    // Meanwhile all of the text may have been counted.
+    if (tokens === undefined || length <= this.#gaugedLength) return
+    this.#density = tokens / sample.length
+    this.#gaugedTokens += this.#density * (length - this.#gaugedLength)
+    this.#gaugedLength = length
+  }
+
+  /** By what was counted, and what was sampled since. */
+  get gaugedTokens(): number {
+    const since = (this.#length - this.#gaugedLength) * this.#density
+    return this.#all(Math.ceil(this.#gaugedTokens + since))
+  }
+
   /** Four characters a token. */
   get roughTokens(): number {
     return this.#all(Math.ceil(this.#chars / 4))
@@ -74,6 +116,15 @@ export class Generated {
     return Math.max(textTokens, this.#idsBeside) + this.#idsAlone + audio
   }
 
+  /** The end of the text that was not let go of. Begins in no character or simple escape: either would count as several tokens. */
+  #newest(length: number): string {
+    const kept = (this.#flat.at(-1) ?? '') + this.#recent
+    let from = Math.max(0, kept.length - length)
+    while (isContinuation(kept.charCodeAt(from))) from++
+    if (from > 0 && kept[from - 1] === '\\') from--
+    return kept.slice(from)
+  }
+
   #letGo(): void {
     const escaped = this.#flat.join('') + this.#recent
     this.#flat = []
@@ -82,15 +133,23 @@ export class Generated {
     if (escaped === '') return
     // By its bytes: few languages have more tokens.
     const rough = Math.ceil(escaped.length / 4)
-    if (this.#waiting >= waitingSlices) {
-      this.#counted += rough
-      return
-    }
+    if (this.#waiting >= waitingSlices) return this.#counts(escaped, rough)
     this.#waiting++
     this.#counting = this.#counting.then(async () => {
-      this.#counted += await this.#count(decoded(escaped)).catch(() => rough)
+      this.#counts(escaped, await this.#count(decoded(escaped)).catch(() => rough))
       this.#waiting--
     })
+  }
+
+  #counts({ length }: string, tokens: number): void {
+    this.#counted += tokens
+    this.#countedLength += length
+    if (this.#countedLength < this.#gaugedLength) return
+    this.#gaugedLength = this.#countedLength
+    this.#gaugedTokens = this.#counted
+    // A few words say little of the next ones.
+    const isShort = length < sampleLength
+    this.#density = isShort ? this.#counted / this.#countedLength : tokens / length
   }
 }
 
@@ -100,10 +159,13 @@ function codePoints(piece: string): number {
   for (let i = 0; i < piece.length; i++) {
     const code = piece.charCodeAt(i)
     if (code === 0x5c) i += piece[i + 1] === 'u' ? 5 : 1
-    if (code < 0x80 || code > 0xbf) count++
+    if (!isContinuation(code)) count++
   }
   return count
 }
+
+/** Not the first byte of a character. */
+const isContinuation = (code: number): boolean => code >= 0x80 && code <= 0xbf
 
 function decoded(escaped: string): string {
   const text = Buffer.from(escaped, 'latin1').toString()

@@ -1,11 +1,20 @@
-// Reads what a backend reports of its own answer: what it used, or that it failed. Ignores counts that are impossible.
-// Latin1 is enough, because only numbers and ASCII are read.
+// Reads what a backend reports of its own answer: what it used, that it failed, or that it loads its model. Ignores counts
+// that are impossible. Latin1 is enough, because only numbers and ASCII are read.
 
 import { field, parsed } from '../http/json/field.ts'
 import type { TokenCounts } from '../tokens/token-counts.ts'
 
 /** What a backend said it used. A count is undefined when the backend sent none, or nonsense. */
 export type Reported = Partial<TokenCounts> & Pick<TokenCounts, 'cached'>
+
+/** An answer that nobody gets, latin1: its beginning, its end and its size. */
+export interface Refused {
+  readonly head: string
+  readonly tail: string
+  readonly bytes: number
+  /** It was a proper answer, and only too large. */
+  readonly isAnswer?: boolean
+}
 
 /** No answer has so many tokens: a larger report is nonsense, not a price. */
 const mostTokens = 1_000_000_000
@@ -66,6 +75,22 @@ export function isError(data: string): boolean {
 /** JSON with an error that is not null. */
 export function hasError(data: string): boolean {
   return (field(parsed(data), 'error') ?? null) !== null
+}
+
+/** As llama.cpp ("Loading model") and Hugging Face's servers ("Model m is currently loading") say it. */
+const loading = /\bloading\b.*\bmodel\b|\bmodel\b.*\bloading\b/is
+
+interface Said {
+  readonly headers: Readonly<Record<string, unknown>>
+  /** Its beginning is enough. */
+  readonly body: Buffer | undefined
+}
+
+/** A 503 that is no failure: the backend loads its model. */
+export function saysLoading(status: number, { headers, body }: Said): boolean {
+  if (status !== 503) return false
+  const said = [body?.toString('latin1', 0, 1024), ...Object.values(headers)]
+  return said.some((text) => typeof text === 'string' && loading.test(text))
 }
 
 function tokensIn(value: unknown, name: string): number | undefined {

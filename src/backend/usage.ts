@@ -6,11 +6,12 @@ import { parsed } from '../http/json/field.ts'
 import { readChunk, readInTurns } from './chunk.ts'
 import type { Chunk } from './chunk.ts'
 import { Generated, runawayAt } from './generated.ts'
-import type { Count } from './generated.ts'
+import type { Alarm, Count } from './generated.ts'
 import { Pattern } from './pattern.ts'
 import { finishReasonIn, isError, readAnswer, readReport, usageIn } from './report.ts'
-import type { Reported } from './report.ts'
-import type { TokenCounts } from '../tokens/token-counts.ts'
+import type { Refused, Reported } from './report.ts'
+import { sentTokens, usedOf } from './used.ts'
+import type { Used } from './used.ts'
 
 export interface MeterOptions {
   readonly completeWhen: 'finish_reason' | 'done'
@@ -25,24 +26,11 @@ export interface MeterOptions {
   readonly echoed?: number
   /** The backend was asked to report with every chunk what it has used so far. */
   readonly isContinuous?: boolean
+  readonly alarm?: Alarm | undefined
 }
 
 /** What an event is to the stream. `content` is text, reasoning, a tool call or a finish; `usage` is a chunk with nothing else in it. */
 export type EventKind = 'content' | 'usage' | 'done' | 'error' | 'other'
-
-export interface Used extends TokenCounts {
-  readonly estimated: boolean
-  readonly basis: 'reported' | 'counted'
-}
-
-/** An answer that nobody gets, latin1: its beginning, its end and its size. */
-export interface Refused {
-  readonly head: string
-  readonly tail: string
-  readonly bytes: number
-  /** It was a proper answer, and only too large. */
-  readonly isAnswer?: boolean
-}
 
 export class Meter {
   readonly #options: MeterOptions
@@ -172,7 +160,7 @@ export class Meter {
     return this.#reported
   }
 
-  /** Cheap, for checkpoints: one token an event, or four characters a token, whichever is more. */
+  /** Cheap: one token an event, or four characters a token, whichever is more. */
   get roughTokens(): number {
     return Math.max(this.#contentEvents, this.#generated.roughTokens)
   }
@@ -191,23 +179,39 @@ export class Meter {
 
   /** What is to be charged. `promptTokens` is the estimate, for a backend that reports no prompt. Returns a promise when text has to be counted. */
   used({ promptTokens }: { promptTokens: number }): Used | Promise<Used> {
-    const { choices, tries = 1 } = this.#options
-    // After a cut, the last report may be an early one. With several choices, some backends report only one of them.
-    const isFinal = this.#completion !== undefined && this.#isReportWhole
-    if (choices === 0 || (choices === 1 && isFinal)) return this.#usedWith(0, promptTokens)
-    const times = this.#scale * (isFinal ? 1 : tries)
-    const all = (counted: number) => Math.ceil(this.#byEvents(counted) * times)
-    return this.#generated.tokens().then((counted) => this.#usedWith(all(counted), promptTokens))
+    if (this.#isSaid) return this.#usedWith(0, promptTokens)
+    const counting = this.#generated.tokens()
+    return counting.then((counted) => this.#usedWith(this.#all(counted), promptTokens))
   }
 
-  /** An event has at least one token, whatever the vocabulary; but some servers send single letters, and then more than two events for a counted token. */
-  #byEvents(counted: number): number {
-    const isByToken = this.#contentEvents <= 2 * counted
-    return isByToken ? Math.max(counted, this.#contentEvents) : counted
+  /** Counts a sample of what came since the last call, for `soFar`. Never rejects. */
+  gauge(): Promise<void> {
+    return this.#generated.gauge()
   }
 
-  /** Whether the last report covers all that came. */
-  get #isReportWhole(): boolean {
+  /** The same without a count, for a checkpoint: by the report if it covers all that came, else by samples. Never more than may be generated. */
+  soFar({ promptTokens }: { promptTokens: number }): Used {
+    const counted = this.#isSaid ? 0 : this.#all(this.#generated.gaugedTokens)
+    const used = this.#usedWith(counted, promptTokens)
+    return { ...used, completion: Math.min(used.completion, this.#maxTokens) }
+  }
+
+  /** Nothing has to be counted. With several choices, some backends report only one of them. */
+  get #isSaid(): boolean {
+    const { choices } = this.#options
+    return choices === 0 || (choices === 1 && this.#isReported)
+  }
+
+  /** All tokens, where so many were counted in what was sent. */
+  #all(counted: number): number {
+    const { tries = 1 } = this.#options
+    const times = this.#isReported ? 1 : tries
+    return Math.ceil(sentTokens(counted, this.#contentEvents) * this.#scale * times)
+  }
+
+  /** Whether the last report covers all that came. After a cut, it may be an early one. */
+  get #isReported(): boolean {
+    if (this.#completion === undefined) return false
     if (this.#isWhole || this.#isReportedLast) return true
     const mayBeLast = this.complete || this.#options.isContinuous === true
     return mayBeLast && this.#reportedAt === this.#contentEvents
@@ -221,20 +225,9 @@ export class Meter {
   }
 
   #usedWith(counted: number, promptTokens: number): Used {
-    const prompt = this.#reported?.prompt || undefined
-    const reported = this.#completion
-    // Beside a reported count, the gateway's own tokenizer must not say more than could be generated.
-    const bound = reported === undefined ? Infinity : this.#maxTokens
-    const completion = Math.max(reported ?? 0, Math.min(counted, bound))
-    const isUnknown = prompt === undefined || (reported === undefined && this.#options.choices > 0)
-    const estimated = isUnknown || completion > (reported ?? 0)
-    return {
-      prompt: prompt ?? promptTokens,
-      cached: Math.min(this.#reported?.cached ?? 0, prompt ?? 0),
-      completion,
-      estimated,
-      basis: estimated ? 'counted' : 'reported',
-    }
+    const { choices } = this.#options
+    const said = { cached: 0, ...this.#reported, completion: this.#completion }
+    return usedOf(said, { counted, promptTokens, bound: this.#maxTokens, choices })
   }
 
   /** Takes a chunk that equals the one before, except for its one text: nearly every chunk. False for any other. */
@@ -243,7 +236,7 @@ export class Meter {
     if (text === undefined || text === '') return false
     this.#generated.add(text)
     this.#contentEvents++
-    if (this.roughTokens > this.#nextCheck) this.#checkBound()
+    this.#check()
     return true
   }
 
@@ -253,7 +246,6 @@ export class Meter {
     }
     const chunk = readChunk(data, this.#keep)
     this.#generated.addOthers(chunk)
-    if (this.roughTokens > this.#nextCheck) this.#checkBound()
     return chunk
   }
 
@@ -262,9 +254,17 @@ export class Meter {
     const { texts, ids, audioBytes, isCall } = chunk
     const content = texts > 0 || ids > 0 || audioBytes > 0 || isCall
     if (content) this.#contentEvents++
+    this.#check()
     const finish = this.#readChoices(chunk)
     if (content || finish) this.#sawContent = true
     return content || finish
+  }
+
+  #check(): void {
+    const rough = this.roughTokens
+    if (rough > this.#nextCheck) this.#checkBound()
+    const { alarm } = this.#options
+    if (alarm && rough >= alarm.at) alarm.reached()
   }
 
   readonly #keep = (piece: string): void => this.#generated.add(piece)

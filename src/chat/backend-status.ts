@@ -2,9 +2,9 @@
 // Any other status becomes a gateway error, because a backend's 401 or 402 must not look like the gateway's own.
 
 import type { Target } from '../config/config.ts'
-import { GatewayError } from '../errors.ts'
+import { GatewayError, hasCode } from '../errors.ts'
 import type { Answer } from '../exchange.ts'
-import { hasError, isError } from '../backend/report.ts'
+import { hasError, isError, saysLoading } from '../backend/report.ts'
 import { mask } from '../backend/secrets.ts'
 import { field, parsed } from '../http/json/field.ts'
 
@@ -13,18 +13,64 @@ export const errorBodyBytes = 256 * 1024
 
 const clientsFault = new Set([400, 404, 413, 422])
 const busy = new Set([503, 529])
+/** A proxy in front of the backend has waited in vain: 504, and 524 of Cloudflare. */
+const late = new Set([504, 524])
+
+/** The cause of an error that a backend's status is. */
+class BackendStatus extends Error {
+  override readonly name = 'BackendStatus'
+  readonly status: number
+  /** It says that it loads its model. */
+  readonly isLoading: boolean
+
+  constructor(status: number, isLoading: boolean) {
+    super(`the backend answered ${status}`)
+    this.status = status
+    this.isLoading = isLoading
+  }
+}
+
+/** What the failure of an attempt says about its target; undefined: nothing. */
+export function verdictOn(error: unknown): 'failed' | 'suspected' | 'loads' | undefined {
+  if (!isForAnother(error) && !isTimeout(error)) return undefined
+  const { code, cause } = error
+  if (cause instanceof BackendStatus && cause.isLoading) return 'loads'
+  if (code === 'upstream_rate_limited' || hasCode(cause, 'EMFILE')) return undefined
+  return code === 'upstream_unavailable' ? 'failed' : 'suspected'
+}
+
+export function isTimeout(error: unknown): error is GatewayError {
+  return error instanceof GatewayError && error.code === 'upstream_timeout'
+}
+
+/** Whether another target may succeed. A time-out is another matter: a second target would be a second generation. */
+export function isForAnother(error: unknown): error is GatewayError {
+  if (!(error instanceof GatewayError) || error.source !== 'backend') return false
+  const { code, cause } = error
+  if (code === 'upstream_timeout' || code === 'upstream_auth_error') return false
+  return !(cause instanceof BackendStatus) || cause.status >= 500 || cause.status === 429
+}
+
+interface Refusal {
+  /** Undefined when it was too large, or cut off. */
+  readonly body: Buffer | undefined
+  readonly target: Target
+  /** Whether the request makes the backend generate. */
+  readonly generates: boolean
+}
 
 /** Returns the answer to relay, or throws the error that the client gets instead. */
 export function relayedRefusal(
   status: number,
   headers: Readonly<Record<string, unknown>>,
-  { body, target }: { body: Buffer | undefined; target: Target },
+  { body, target, generates }: Refusal,
 ): Answer {
   if (clientsFault.has(status) && body && hasError(body.toString())) {
     const headers = { 'Content-Type': 'application/json' }
     return { status, headers, body: mask(body, target) }
   }
-  throw errorFor(status, headers)
+  const isLoading = saysLoading(status, { headers, body })
+  throw errorFor(status, headers, { isLoading, generates })
 }
 
 /** The status that an error names which came after a 200; 500 when it names none. */
@@ -39,10 +85,14 @@ export function isErrorBody(data: string): boolean {
   return data.length <= errorBodyBytes && isError(data)
 }
 
-function errorFor(status: number, headers: Readonly<Record<string, unknown>>): GatewayError {
+function errorFor(
+  status: number,
+  headers: Readonly<Record<string, unknown>>,
+  { isLoading, generates }: { readonly isLoading: boolean; readonly generates: boolean },
+): GatewayError {
   const source = 'backend'
   const retryAfterMs = retryAfter(headers['retry-after'])
-  const cause = new Error(`the backend answered ${status}`)
+  const cause = new BackendStatus(status, isLoading)
   if (status === 401 || status === 403) {
     return new GatewayError('upstream_auth_error', { source, cause })
   }
@@ -50,6 +100,8 @@ function errorFor(status: number, headers: Readonly<Record<string, unknown>>): G
     return new GatewayError('upstream_rate_limited', { source, cause, retryAfterMs })
   if (busy.has(status))
     return new GatewayError('upstream_unavailable', { source, cause, retryAfterMs })
+  if (late.has(status))
+    return new GatewayError('upstream_timeout', { source, cause, retry: !generates })
   return new GatewayError('upstream_error', { source, cause })
 }
 

@@ -1,6 +1,7 @@
-// The clocks of one backend request: time to the first token, then silence, and the whole time. A generation that is
-// not streamed has only the last one, because to end it earlier would give away tokens that nobody has counted yet.
-// Each clock ends the request by aborting `signal`. Whoever waits for the answer can end the request, too, by `parent`.
+// The clocks of one generation: for each target that is asked, the time to the first token, then silence; for all of
+// them together the whole time. A generation that is not streamed has only the last one, because to end it earlier would
+// give away tokens that nobody has counted yet. Each clock ends the request by aborting `signal`. Whoever waits for the
+// answer can end the request, too, by `parent`.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { GatewayError } from '../errors.ts'
@@ -20,13 +21,16 @@ export function isUnwanted(reason: unknown): boolean {
 }
 
 export class Deadline {
-  readonly #controller = new AbortController()
+  #controller = new AbortController()
   readonly #idleMs: number
+  /** Undefined for a generation that is not streamed. */
+  readonly #firstMs: number | undefined
   readonly #generates: boolean
   #hasStarted = false
   #isPaused = false
+  #isOver = false
   readonly #total: NodeJS.Timeout
-  #silence: NodeJS.Timeout
+  #silence: NodeJS.Timeout | undefined
   readonly #parent: AbortSignal
   readonly #onParent = () => this.depart(this.#parent.reason)
   /** Reads what has already come, then calls `cancel`. */
@@ -34,30 +38,50 @@ export class Deadline {
 
   constructor({ timeouts, parent, generates, stream }: DeadlineOptions) {
     this.#idleMs = timeouts.idleMs
+    this.#firstMs = generates && !stream ? undefined : timeouts.firstTokenMs
     this.#generates = generates
-    const firstMs = generates && !stream ? timeouts.totalMs : timeouts.firstTokenMs
-    this.#total = setTimeout(this.#expire, timeouts.totalMs)
-    this.#silence = setTimeout(this.#expire, firstMs)
+    this.#total = setTimeout(() => this.#expire(this.#cancel), timeouts.totalMs)
     this.#parent = parent
     if (parent.aborted) this.cancel(parent.reason)
     else parent.addEventListener('abort', this.#onParent, { once: true })
   }
 
-  /** The signal's reason is a GatewayError, or a ClientLeft. */
+  /** Of the request to one target; `asking` may make another. Its reason is a GatewayError, or a ClientLeft. */
   get signal(): AbortSignal {
     return this.#controller.signal
+  }
+
+  /** No other target may be asked: the whole time has passed, or the generation was ended. */
+  get isOver(): boolean {
+    return this.#isOver
+  }
+
+  /** No target is asked: only the whole time runs. */
+  waiting(): void {
+    this.#onDepart = undefined
+    this.#isPaused = false
+    clearTimeout(this.#silence)
+    const mayGoOn = this.signal.aborted && !this.#isOver
+    if (mayGoOn) this.#controller = new AbortController()
+  }
+
+  /** Called before a target is asked: its first content has the whole of `first_token`. */
+  asking(): void {
+    this.waiting()
+    if (this.#isOver) return
+    if (this.#firstMs !== undefined) this.#silence = setTimeout(this.#onSilence, this.#firstMs)
   }
 
   /** The first content came: from now on silence is measured from event to event. */
   started(): void {
     this.#hasStarted = true
     clearTimeout(this.#silence)
-    this.#silence = setTimeout(this.#expire, this.#idleMs)
+    this.#silence = setTimeout(this.#onSilence, this.#idleMs)
   }
 
   /** An event came. Comments are not events: a server that is shutting down may send nothing else. Before the first content, no event counts. */
   heard(): void {
-    if (this.#hasStarted) this.#silence.refresh()
+    if (this.#hasStarted) this.#silence?.refresh()
   }
 
   /** The client takes no data, so the backend's silence is not the backend's fault. */
@@ -77,16 +101,14 @@ export class Deadline {
     this.#parent.removeEventListener('abort', this.#onParent)
   }
 
-  /** Ends the backend request. */
+  /** Ends the backend request, and the generation. */
   cancel(reason: unknown): void {
-    this.#controller.abort(reason)
+    this.#cancel(reason)
   }
 
   /** The answer must end, for this reason. */
   depart(reason: unknown): void {
-    const mayBeUnread = isUnwanted(reason) || this.#isPaused
-    if (mayBeUnread && this.#onDepart) this.#onDepart(reason)
-    else this.cancel(reason)
+    this.#depart(reason, this.#cancel)
   }
 
   /** When the client has left, has cancelled its message or takes no data, `listener` is called and the request goes on; the listener must then call `cancel`. */
@@ -100,9 +122,23 @@ export class Deadline {
     this.#parent.removeEventListener('abort', this.#onParent)
   }
 
-  readonly #expire = () => {
+  readonly #cancel = (reason: unknown) => {
+    this.#isOver = true
+    this.#controller.abort(reason)
+  }
+
+  /** Another target may still be asked. */
+  readonly #onSilence = () => this.#expire((reason) => this.#controller.abort(reason))
+
+  #expire(end: (reason: unknown) => void): void {
     const retry = !this.#generates
-    this.depart(new GatewayError('upstream_timeout', { source: 'backend', retry }))
+    this.#depart(new GatewayError('upstream_timeout', { source: 'backend', retry }), end)
+  }
+
+  #depart(reason: unknown, end: (reason: unknown) => void): void {
+    const mayBeUnread = isUnwanted(reason) || this.#isPaused
+    if (mayBeUnread && this.#onDepart) this.#onDepart(reason)
+    else end(reason)
   }
 }
 

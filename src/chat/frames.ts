@@ -7,6 +7,8 @@ import type { SseEvent } from '../exchange.ts'
 export interface Grammar {
   /** A backend's event. */
   frame(event: SseEvent): string
+  /** Called when the frames so far are dropped, because another target is asked. */
+  restart?(): void
 }
 
 /** For `/v1`: nothing but what the backend sent. */

@@ -1,12 +1,14 @@
 // What the parts of one generation share, and how its end is told.
 
 import type { BackendAnswer } from '../backend/outgoing-request.ts'
+import type { Candidates, Seat, Targets } from '../backend/targets.ts'
 import type { Meter } from '../backend/usage.ts'
 import type { Limits, Target } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import type { Exchange, Outcome, Run } from '../exchange.ts'
 import { ClientLeft } from '../http/body.ts'
 import type { StopReason } from '../ledger/hold.ts'
+import type { verdictOn } from './backend-status.ts'
 import type { Deadline } from './deadline.ts'
 import type { Grammar } from './frames.ts'
 import type { ChatRequest } from './request.ts'
@@ -15,6 +17,7 @@ export interface GenerationOptions {
   readonly run: Run
   readonly request: ChatRequest
   readonly limits: Limits
+  readonly targets: Targets
   readonly grammar: Grammar
   /** A silent stream gets a comment this often. Without it, the stream's readers get theirs elsewhere. */
   readonly heartbeatMs?: number
@@ -23,23 +26,32 @@ export interface GenerationOptions {
 export interface Stoppable {
   /** Called when the ledger stops the work. */
   stop(reason: StopReason): void
+  /** Hands nothing on, and counts nothing, before `until` has resolved. */
+  pause(until: Promise<unknown>): void
 }
 
 /** What the parts of a generation share. */
 export interface Generation extends GenerationOptions {
   readonly x: Exchange
-  readonly target: Target
-  readonly meter: Meter
   readonly deadline: Deadline
+  readonly candidates: Candidates
+  /** The target that is asked, or was asked last. */
+  target: Target
+  /** Of the target's answer. */
+  meter: Meter
+  /** The target's answer, when its headers have come. */
+  backend: BackendAnswer | undefined
+  /** At the target, when its answer's headers have come. */
+  seat: Seat | undefined
   /** What each choice may generate: what admission granted. */
   readonly outputPerChoice: number
-  /** `performance.now()` when the request had gone out whole; 0 before. */
+  /** `performance.now()` when the target's request had gone out whole; 0 before. */
   sentAtMs: number
   /** The backend is read to its usage even if nobody waits for the answer any more: an abort would hide what it used. */
   readonly finishesAlone: boolean
   /** 200 went out before the backend had answered. */
   isCommitted: boolean
-  /** Stops the stream. Undefined until the backend's stream has begun. */
+  /** Stops the stream. Undefined until the target's stream has begun. */
   relay: Stoppable | undefined
   /** Set when a generation that finishes alone was cancelled: nobody gets more of it. */
   cancelled: GatewayError | undefined
@@ -60,6 +72,11 @@ export function outcome({ x, sentAtMs, isCommitted }: Generation, said: number):
 /** The error of an answer that ended too early. No retry after content: the content is charged. */
 export function incomplete({ sawContent }: Meter): GatewayError {
   return new GatewayError('upstream_incomplete', { source: 'backend', retry: !sawContent })
+}
+
+/** Tells the target's state how an attempt has ended. */
+export function judge(seat: Seat | undefined, verdict: ReturnType<typeof verdictOn>): void {
+  if (verdict) seat?.[verdict]()
 }
 
 /** Settles a generation that failed before it answered, and returns the error for the client. */
@@ -84,7 +101,7 @@ function endedBy(generation: Generation, thrown: unknown): Outcome {
   }
 }
 
-/** The answer has begun, so no other target will be asked. The request's memory must not be kept for an answer that may take half an hour. */
+/** No other target will be asked. The request's memory must not be kept for an answer that may take half an hour. */
 export function forgetBody(generation: Generation, { isSent }: BackendAnswer): void {
   const { x, request } = generation
   x.forgetBody()

@@ -1,18 +1,14 @@
-// One generation: asks a target, and hands its answer on, whole or as a stream. Owns the backend request and its
-// clocks. However a generation ends, `run.finish` is called once, before the last byte goes out.
+// One generation: hands the answer of a target on, whole or as a stream (attempts.ts asks the targets). Owns the clocks.
+// However a generation ends, `run.finish` is called once, before the last byte goes out.
 
-import { forward } from '../backend/forward.ts'
 import type { BackendAnswer } from '../backend/outgoing-request.ts'
-import { clientHeaders } from '../backend/request-headers.ts'
-import { chooseTarget } from '../backend/targets.ts'
-import { Meter } from '../backend/usage.ts'
 import { asGatewayError, errorBody, GatewayError } from '../errors.ts'
-import type { Answer, BackendRequest, Exchange } from '../exchange.ts'
+import type { Answer, Exchange } from '../exchange.ts'
 import { ClientLeft } from '../http/body.ts'
 import { heartbeat, sseHeaders } from '../http/sse.ts'
 import type { StreamOut } from '../http/client-stream.ts'
 import type { StopReason } from '../ledger/hold.ts'
-import { countText } from '../tokens/count-pieces.ts'
+import { attempts, emptyAttempt, mayTryAnother } from './attempts.ts'
 import { errorBodyBytes, isErrorBody, relayedRefusal, statusOfError } from './backend-status.ts'
 import { Deadline } from './deadline.ts'
 import { latin1, linesOf, plainGrammar } from './frames.ts'
@@ -24,10 +20,11 @@ import { readWhole } from './whole-answer.ts'
 /** Generates for one client, who gets the backend's answer as it comes. */
 export async function generate(
   x: Exchange,
-  { run, request, limits }: Pick<GenerationOptions, 'run' | 'request' | 'limits'>,
+  options: Omit<GenerationOptions, 'grammar' | 'heartbeatMs'>,
 ): Promise<Answer> {
+  const { request, limits } = options
   const { heartbeatMs } = limits
-  const generation = begin(x, { run, request, limits, grammar: plainGrammar, heartbeatMs })
+  const generation = begin(x, { ...options, grammar: plainGrammar, heartbeatMs })
   try {
     return request.stream ? await streamed(generation) : await whole(generation)
   } catch (thrown) {
@@ -35,54 +32,43 @@ export async function generate(
   }
 }
 
-/** Asks the backend, and resolves with its stream when the first content has come, or when `until` has resolved. Resolves with a refusal when an error came first. */
-export async function openRelay(
+/** Asks targets, and resolves with the stream of one when its first content has come, or when `until` has resolved. Resolves with a refusal when an error came first. */
+export function openRelay(
   generation: Generation,
   until: Promise<unknown>,
 ): Promise<Relay | Answer> {
-  const backend = await ask(generation)
-  if (backend.status !== 200) return await refused(generation, backend)
-  const relay = (generation.relay = new Relay(generation, backend))
-  const opened = relay.opened()
-  // When `until` came first, the opening may still fail: the relay's pump then reports the failure.
-  opened.catch(() => undefined)
-  const errorData = await Promise.race([opened, until.then(() => undefined)])
-  return errorData === undefined ? relay : await refusedIn(generation, errorData)
+  const open = async (backend: BackendAnswer) => {
+    if (backend.status !== 200) return await refused(generation, backend)
+    const relay = (generation.relay = new Relay(generation, backend))
+    const opened = relay.opened()
+    // When `until` came first, the opening may still fail: the relay's pump then reports the failure.
+    opened.catch(() => undefined)
+    const errorData = await Promise.race([opened, until.then(() => undefined)])
+    return errorData === undefined ? relay : await refusedIn(generation, errorData)
+  }
+  return attempts(generation, open)
 }
 
 export function begin(x: Exchange, options: GenerationOptions): Generation {
-  const { model, choices, tries, echoed, row, stream } = options.request
-  const target = chooseTarget(model)
-  const { outputPerChoice } = x.granted ?? options.request
-  const meter = new Meter({
-    completeWhen: model.completeWhen,
-    choices,
-    tries,
-    count: countText,
-    outputPerChoice,
-    echoed,
-    isContinuous: target.continuousUsage,
-  })
-  x.meter = meter
-  x.facts.target = target.name
-  const { timeouts } = model
+  const { request, targets } = options
+  const { model, row, stream } = request
   const { generates } = row
-  const deadline = new Deadline({ timeouts, parent: x.signal, generates, stream })
-  x.finishesAlone = finishesAlone(options.request)
+  const deadline = new Deadline({ timeouts: model.timeouts, parent: x.signal, generates, stream })
+  x.finishesAlone = finishesAlone(request)
+  const { outputPerChoice } = x.granted ?? request
   const generation: Generation = {
     ...options,
     x,
-    target,
-    meter,
     deadline,
+    candidates: targets.candidatesFor(model, x.caller?.ref ?? ''),
     outputPerChoice,
-    sentAtMs: 0,
     finishesAlone: x.finishesAlone,
     isCommitted: false,
-    relay: undefined,
     cancelled: undefined,
+    ...emptyAttempt(x, request, outputPerChoice),
   }
   x.stop = (reason) => stop(generation, reason)
+  x.pause = (until) => generation.relay?.pause(until)
   return generation
 }
 
@@ -91,41 +77,28 @@ function stop({ relay, deadline }: Generation, reason: StopReason): void {
   else deadline.cancel(new GatewayError(reason === 'lost' ? 'ledger_unavailable' : reason))
 }
 
-function ask(generation: Generation): Promise<BackendAnswer> {
-  const { x, run, request, target, deadline } = generation
-  const { outputPerChoice } = generation
-  const body = request.bodyFor(target, { outputPerChoice, ref: x.caller?.ref ?? '' })
-  const backendRequest: BackendRequest = {
-    path: request.row.path,
-    headers: clientHeaders(request.model, x.headers),
-    body,
-  }
-  run.upstream(backendRequest)
-  const onSent = () => {
-    generation.sentAtMs = performance.now()
-    x.facts.overheadMs = generation.sentAtMs - x.arrivedAt
-  }
-  const { signal } = deadline
-  return forward({ target, model: request.model, request: backendRequest, signal, onSent })
-}
-
 /** Returns the backend's own refusal when it may be relayed; else throws. */
 async function refused(generation: Generation, backend: BackendAnswer): Promise<Answer> {
-  const { target } = generation
+  const { target, request } = generation
+  const { generates } = request.row
   const { status, headers } = backend
   const body = await readBounded(backend, errorBodyBytes).catch(() => undefined)
-  return await relayed(generation, relayedRefusal(status, headers, { body, target }))
+  return await relayed(generation, relayedRefusal(status, headers, { body, target, generates }))
 }
 
 /** The same for an error that came after a 200. */
 async function refusedIn(generation: Generation, data: string): Promise<Answer> {
   const body = Buffer.from(data, 'latin1')
-  const { target } = generation
-  return await relayed(generation, relayedRefusal(statusOfError(data), {}, { body, target }))
+  const { target, request } = generation
+  const { generates } = request.row
+  const status = statusOfError(data)
+  return await relayed(generation, relayedRefusal(status, {}, { body, target, generates }))
 }
 
 async function relayed(generation: Generation, answer: Answer): Promise<Answer> {
   generation.deadline.stop()
+  // The request's fault, so the target is well.
+  generation.seat?.succeeded()
   await generation.run.finish({ ...outcome(generation, answer.status), complete: false })
   return answer
 }
@@ -148,11 +121,14 @@ async function streamed(generation: Generation): Promise<Answer> {
 }
 
 /** The status goes out only when the whole answer is here, so it can always say what went wrong. */
-async function whole(generation: Generation): Promise<Answer> {
+function whole(generation: Generation): Promise<Answer> {
+  return attempts(generation, (backend) => wholeOf(generation, backend))
+}
+
+async function wholeOf(generation: Generation, backend: BackendAnswer): Promise<Answer> {
   const { run, deadline } = generation
-  const backend = await ask(generation)
   if (backend.status !== 200) return await refused(generation, backend)
-  forgetBody(generation, backend)
+  if (!mayTryAnother(generation)) forgetBody(generation, backend)
   const body = await readAnswer(generation, backend)
   if (!Buffer.isBuffer(body)) return body
   const event = { event: undefined, data: body.toString('latin1') }
@@ -160,6 +136,7 @@ async function whole(generation: Generation): Promise<Answer> {
   run.event?.(event)
   generation.x.facts.firstTokenMs = performance.now() - generation.sentAtMs
   deadline.stop()
+  generation.seat?.succeeded()
   await run.finish(outcome(generation, 200))
   const headers = { ...passedHeaders(backend), 'Content-Type': 'application/json' }
   return { status: 200, headers, body: run.event ? Buffer.from(event.data, 'latin1') : body }

@@ -9,7 +9,7 @@
 import type { BackendAnswer } from '../backend/outgoing-request.ts'
 import { mask } from '../backend/secrets.ts'
 import { SseReader } from '../backend/sse-reader.ts'
-import { GatewayError, asGatewayError, errorBody } from '../errors.ts'
+import { GatewayError, asGatewayError } from '../errors.ts'
 import type { Outcome, SseEvent } from '../exchange.ts'
 import { ClientLeft } from '../http/body.ts'
 import { heartbeat } from '../http/sse.ts'
@@ -17,18 +17,10 @@ import type { StreamOut } from '../http/client-stream.ts'
 import type { StopReason } from '../ledger/hold.ts'
 import { isErrorBody } from './backend-status.ts'
 import { isUnwanted, untilQuiet } from './deadline.ts'
-import { doneData, latin1, lengthChunk } from './frames.ts'
+import { judgeEnding, terminal } from './endings.ts'
+import type { Ending } from './endings.ts'
 import { forgetBody, incomplete, outcome } from './generating.ts'
 import type { Generation } from './generating.ts'
-
-export type Ending =
-  | { readonly kind: 'complete' }
-  /** Out of money or past its bound: ends as if the model had reached its length. */
-  | { readonly kind: 'length'; readonly cut: boolean }
-  /** The backend's own error, masked. */
-  | { readonly kind: 'relayed-error'; readonly event: SseEvent }
-  | { readonly kind: 'failed'; readonly error: GatewayError }
-  | { readonly kind: 'left' }
 
 export interface RelayEnd {
   readonly ending: Ending
@@ -47,6 +39,7 @@ const heldBytes = 1024 * 1024
 export class Relay {
   readonly backend: BackendAnswer
   readonly #generation: Generation
+  readonly #signal: AbortSignal
   readonly #reader: SseReader
   readonly #opened = Promise.withResolvers<void>()
   readonly #ended = Promise.withResolvers<Ending>()
@@ -63,15 +56,18 @@ export class Relay {
   #out: StreamOut | undefined
   #heartbeat: NodeJS.Timeout | undefined
   #afterFinish: NodeJS.Timeout | undefined
+  /** What came while the answer is paused. */
+  #waiting: (() => void)[] | undefined
 
   constructor(generation: Generation, backend: BackendAnswer) {
     const { limits, deadline } = generation
     this.#generation = generation
     this.backend = backend
+    this.#signal = deadline.signal
     this.#reader = new SseReader(limits.sseLineBytes)
-    if (deadline.signal.aborted) this.#onAbort()
+    if (this.#signal.aborted) this.#onAbort()
     deadline.onDepart(this.#onDepart)
-    deadline.signal.addEventListener('abort', this.#onAbort)
+    this.#signal.addEventListener('abort', this.#onAbort)
     backend.stream.on('data', this.#onData)
     backend.stream.on('error', () => undefined)
     void backend.ended.then((how) => this.#onBackendEnd(how))
@@ -95,6 +91,15 @@ export class Relay {
     else this.#end({ kind: 'length', cut: true })
   }
 
+  /** Whoever leaves does not wait: what the backend has already sent is counted at once. */
+  pause(until: Promise<unknown>): void {
+    if (this.#isEnded || this.#isDeparting || this.#waiting) return
+    this.#waiting = []
+    this.backend.stream.pause()
+    this.#generation.deadline.pause()
+    until.then(this.#goOn, this.#goOn)
+  }
+
   /** Writes frames to the end. The caller must write the last ones: the settlement is then on its way, so that nobody sees the end and an old balance. */
   async pump(out: StreamOut): Promise<RelayEnd> {
     this.#out = out
@@ -105,11 +110,13 @@ export class Relay {
     this.#flush()
     const ending = await this.#ended.promise
     this.#release()
+    this.#generation.deadline.stop()
+    judgeEnding(this.#generation, ending)
     await this.#generation.run.finish(this.#outcome(ending))
     const { cancelled } = this.#generation
     // A cancelled generation ends as cancelled, however its backend has ended since.
     const shown: Ending = cancelled ? { kind: 'failed', error: cancelled } : ending
-    return { ending: shown, frames: this.#takeFrames() + this.#terminal(shown) }
+    return { ending: shown, frames: this.#takeFrames() + terminal(this.#generation, shown) }
   }
 
   readonly #onData = (chunk: Buffer) => {
@@ -130,6 +137,7 @@ export class Relay {
 
   readonly #onEvent = (event: SseEvent) => {
     if (this.#isEnded) return
+    if (this.#waiting) return void this.#waiting.push(() => this.#onEvent(event))
     const { meter, run, request, deadline } = this.#generation
     const kind = meter.event(event.data)
     if (kind === 'done') return this.#onDone()
@@ -154,6 +162,7 @@ export class Relay {
     if (isFirst) {
       x.facts.firstTokenMs = performance.now() - sentAtMs
       deadline.started()
+      this.#generation.seat?.answered()
       this.#open()
     }
     if (meter.finished && !this.#afterFinish) {
@@ -170,6 +179,7 @@ export class Relay {
 
   #onBackendEnd(how: 'whole' | 'cut'): void {
     if (this.#isEnded) return
+    if (this.#waiting) return void this.#waiting.push(() => this.#onBackendEnd(how))
     const { rest } = this.#reader
     this.#reader.end()
     const { meter } = this.#generation
@@ -186,7 +196,7 @@ export class Relay {
   }
 
   readonly #onAbort = () => {
-    const reason: unknown = this.#generation.deadline.signal.reason
+    const reason: unknown = this.#signal.reason
     if (reason instanceof ClientLeft) this.#end({ kind: 'left' })
     else this.#end({ kind: 'failed', error: asGatewayError(reason) })
   }
@@ -195,6 +205,7 @@ export class Relay {
   readonly #onDepart = (reason: unknown) => {
     if (this.#isDeparting || this.#isEnded) return
     this.#isDeparting = true
+    this.#goOn()
     this.#isUnwanted = isUnwanted(reason)
     const { deadline, meter } = this.#generation
     this.backend.stream.resume()
@@ -203,6 +214,18 @@ export class Relay {
     void untilQuiet(() => this.#reads, isOver).then(() => {
       if (!isOver()) deadline.cancel(reason)
     })
+  }
+
+  readonly #goOn = (): void => {
+    const waiting = this.#waiting
+    if (!waiting) return
+    this.#waiting = undefined
+    // One of them may pause the answer again; then the others wait on.
+    for (const next of waiting) next()
+    if (this.#isEnded || this.#waiting) return
+    this.#flushSoon()
+    this.#generation.deadline.resume()
+    this.backend.stream.resume()
   }
 
   #open(): void {
@@ -241,7 +264,7 @@ export class Relay {
     this.backend.stream.pause()
     deadline.pause()
     await out.drained()
-    if (this.#isEnded) return
+    if (this.#isEnded || this.#waiting) return
     deadline.resume()
     this.backend.stream.resume()
   }
@@ -258,11 +281,9 @@ export class Relay {
   }
 
   #release(): void {
-    const { deadline } = this.#generation
     clearTimeout(this.#afterFinish)
     clearInterval(this.#heartbeat)
-    deadline.signal.removeEventListener('abort', this.#onAbort)
-    deadline.stop()
+    this.#signal.removeEventListener('abort', this.#onAbort)
   }
 
   #outcome(ending: Ending): Outcome {
@@ -275,25 +296,5 @@ export class Relay {
       cut: ending.kind === 'length' && ending.cut,
       ...(error && { error }),
     }
-  }
-
-  #terminal(ending: Ending): string {
-    const { x, request, meter } = this.#generation
-    if (ending.kind === 'complete') return this.#ownFrame(doneData)
-    if (ending.kind === 'length') {
-      const { endpoint } = request.row
-      const frames = meter.unfinished.map((index) =>
-        this.#ownFrame(lengthChunk({ id: x.id, model: request.model.id, endpoint, index })),
-      )
-      return frames.join('') + this.#ownFrame(doneData)
-    }
-    if (ending.kind === 'relayed-error') return this.#generation.grammar.frame(ending.event)
-    if (ending.kind === 'failed') return this.#ownFrame(latin1(errorBody(ending.error, x.id)))
-    return ''
-  }
-
-  /** A frame that the gateway writes itself. */
-  #ownFrame(data: string): string {
-    return this.#generation.grammar.frame({ event: undefined, data })
   }
 }

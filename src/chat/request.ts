@@ -12,6 +12,7 @@ import type { JsonScan } from '../http/json/scan.ts'
 import { invalid, missing } from '../http/refusals.ts'
 import { spliceBody } from '../http/json/splice.ts'
 import { field } from '../http/json/field.ts'
+import type { Effort } from '../tokens/count-pieces.ts'
 import { countPrompt } from '../tokens/count-prompt.ts'
 import type { KnownPrompt } from '../tokens/count-prompt.ts'
 import { countChoices, estimatePrompt } from '../tokens/estimate.ts'
@@ -32,10 +33,12 @@ export interface ChatRequest {
   readonly promptTokens: number
   /** A backend that reports more is not believed. */
   readonly mostPrompt: number
-  /** Counts by the tokenizer, for a backend that reports nothing. */
-  countPrompt(): Promise<number>
+  /** Counts by the tokenizer, for a backend that reports nothing; thoroughly if no effort is named. */
+  countPrompt(effort?: Effort): Promise<number>
   /** The most that each choice may generate, by the client's wish and the model's limit. */
   readonly outputPerChoice: number
+  /** Streamed, and with nothing that only the backend sees or that only echoes the prompt. */
+  readonly isSeenAsItComes: boolean
   readonly fields: WantedFields
   /** The refusal of what this model does not take. Only callers with a good key get it: strangers learn nothing about models. */
   readonly refusal: GatewayError | undefined
@@ -92,8 +95,9 @@ export function parseChatRequest(
     echoed: scan.value('echo') === true ? choices * estimate.most : 0,
     promptTokens: estimate.tokens,
     mostPrompt: mostPrompt(estimate.most, row, model),
-    countPrompt: () => counted ?? countPrompt(there(known)),
+    countPrompt: (effort) => counted ?? countPrompt(there(known), effort),
     outputPerChoice,
+    isSeenAsItComes: isSeenAsItComes({ stream, tries, model, echoes: scan.value('echo') === true }),
     fields: { prompt: row.required, bound: row.generates ? maximum.field : undefined },
     refusal: refusalFor(judged, model),
     bodyFor: (target, granted) => {
@@ -114,6 +118,14 @@ export function parseChatRequest(
       return isSent ? 0 : counting.body.length
     },
   }
+}
+
+interface Seen extends Pick<ChatRequest, 'stream' | 'tries' | 'model'> {
+  readonly echoes: boolean
+}
+
+function isSeenAsItComes({ stream, tries, model, echoes }: Seen): boolean {
+  return stream && tries === 1 && !echoes && !model.hiddenReasoning
 }
 
 interface Held {

@@ -2,7 +2,7 @@
 // the usage at its end: what was generated is charged, even if nobody gets it.
 
 import type { BackendAnswer } from '../backend/outgoing-request.ts'
-import type { Refused } from '../backend/usage.ts'
+import type { Refused } from '../backend/report.ts'
 
 export interface WholeAnswer {
   /** The whole answer, up to `maxBytes`; of a larger answer only the beginning. */

@@ -7,7 +7,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { codeOf } from '../errors.ts'
 import { parsed } from '../http/json/field.ts'
 import type { List } from '../http/page.ts'
-import { CliError, exit } from './command.ts'
+import { formatProblem } from '../config/problem.ts'
+import type { Problem } from '../config/problem.ts'
+import { CliError, exit, plural } from './command.ts'
 import type { Admin, Out } from './command.ts'
 
 export interface AdminOptions {
@@ -158,7 +160,11 @@ async function send({ url, token, signal }: AdminOptions, request: Request) {
 }
 
 interface Refusal {
-  readonly error: { readonly code: string; readonly message: string }
+  readonly error: {
+    readonly code: string
+    readonly message: string
+    readonly problems?: readonly Problem[]
+  }
   readonly request_id?: string
 }
 
@@ -170,6 +176,10 @@ function judge(url: URL, status: number, text: string): CallOutcome {
     return { exitCode: exit.unreachable, message, mayHelpAgain: status >= 500 }
   }
   const { error, request_id } = value
+  if (error.problems) {
+    const message = `${error.problems.map(formatProblem).join('\n')}\n${plural(error.problems.length, 'problem')}; nothing was changed.`
+    return { exitCode: exit.configuration, message, mayHelpAgain: false, wasRefused: true }
+  }
   const isOurFault = status >= 500
   const isToken = status === 401 || error.code === 'origin_not_allowed'
   return {

@@ -1,20 +1,29 @@
 // tollgate check: prints every problem of a configuration file, or with --print the configuration that the gateway
 // would run with.
 
+import type { Shown } from '../config/diff.ts'
+import { formatChange } from '../config/format-change.ts'
 import type { Loaded } from '../config/load.ts'
 import type { Problem } from '../config/problem.ts'
-import { exit, json, paint, plural, tell, usageError } from './command.ts'
+import { CliError, exit, paint, plural, tell, usageError } from './command.ts'
 import type { Call, Command } from './command.ts'
 
 export const check: Command = {
   name: 'check',
-  words: ['FILE?'],
+  words: ['FILE?', 'OTHER?'],
   summary: 'show every problem of the configuration; exit code 78 if there is one',
-  options: { print: { help: 'print the effective configuration, with secrets masked' }, json },
-  isLocal: true,
+  options: {
+    print: { help: 'print the effective configuration, with secrets masked' },
+    diff: {
+      help: 'print what would change in the running gateway, or from the file OTHER, and what needs a restart',
+    },
+  },
   async run(call) {
     const { file, loaded } = await loadFile(call)
-    if ('problems' in loaded || !call.has('print')) return tellProblems(call, file, loaded)
+    if (call.words[1] !== undefined && !call.has('diff')) throw usageError('OTHER needs --diff.')
+    if ('problems' in loaded) return tellProblems(call, file, loaded)
+    if (call.has('diff')) return await tellDiff(call, file, loaded)
+    if (!call.has('print')) return tellProblems(call, file, loaded)
     const { printYaml } = await import('../config/tree.ts')
     return tell(call, loaded.effective, printYaml(loaded.effective))
   },
@@ -30,15 +39,62 @@ export async function loadFile({
     throw usageError('Give the file once.')
   }
   const file = words[0] ?? text('config') ?? 'gateway.yaml'
+  return { file, loaded: await load({ io }, file) }
+}
+
+async function load({ io }: Pick<Call, 'io'>, file: string): Promise<Loaded> {
   const [{ loadConfig }, { importPlugin }, plugins] = await Promise.all([
     import('../config/load.ts'),
     import('../config/own-plugin.ts'),
     io.plugins?.() ?? [],
   ])
-  return {
-    file,
-    loaded: await loadConfig(file, plugins, { env: io.env, loadPlugin: importPlugin }),
+  return await loadConfig(file, plugins, { env: io.env, loadPlugin: importPlugin })
+}
+
+/** A change as the admin API tells it. */
+export interface ShownChange {
+  readonly path: string
+  readonly from?: unknown
+  readonly to?: unknown
+  readonly needs_restart: boolean
+}
+
+async function tellDiff(call: Call, file: string, to: Shown): Promise<number> {
+  const [{ changesBetween }, { formatPath }] = await Promise.all([
+    import('../config/diff.ts'),
+    import('../config/problem.ts'),
+  ])
+  const from = await otherOf(call, file)
+  const changes = changesBetween(from, to).map(({ path, needsRestart, ...values }) => ({
+    path: formatPath(path),
+    ...values,
+    needs_restart: needsRestart,
+  }))
+  return tell(call, { file, changes }, changeLines(changes))
+}
+
+/** The second file, or what the gateway runs with. */
+async function otherOf(call: Call, file: string): Promise<Shown> {
+  const [, other] = call.words
+  if (other === undefined) {
+    const admin = await call.admin(file)
+    const { config, marks } = await admin.get<{ config: unknown; marks: Shown['marks'] }>('config')
+    return { effective: config, marks }
   }
+  const loaded = await load(call, other)
+  if (!('problems' in loaded)) return loaded
+  throw new CliError(exit.configuration, `${other} has problems itself: check it first.`)
+}
+
+/** A line for each change, and their count. */
+export function changeLines(changes: readonly ShownChange[]): string {
+  const lines = changes.map((change) => {
+    const mark = change.needs_restart ? ' (needs a restart)' : ''
+    return `${formatChange(change)}${mark}\n`
+  })
+  const later = changes.filter((change) => change.needs_restart).length
+  const some = later > 0 ? `, ${later} of them after a restart` : ''
+  return `${lines.join('')}${plural(changes.length, 'change')}${some}\n`
 }
 
 interface CheckResult {

@@ -74,8 +74,8 @@ export interface Call {
   list(name: string): readonly string[] | undefined
   has(name: string): boolean
   readonly isJson: boolean
-  /** The admin API of the gateway that was chosen. */
-  admin(): Promise<Admin>
+  /** The admin API of the gateway that was chosen; `file` is the configuration that says where, by default that of --config. */
+  admin(file?: string): Promise<Admin>
 }
 
 export type Options = Readonly<Record<string, Option>>

@@ -12,6 +12,7 @@ import { doctor } from './doctor.ts'
 import { helpOf, overview, version } from './help.ts'
 import { keyCommands } from './keys.ts'
 import { moneyCommands } from './money.ts'
+import { reload } from './reload.ts'
 import { transactions } from './transactions.ts'
 import { findGateway } from './where.ts'
 
@@ -33,6 +34,7 @@ const commands: readonly Command[] = [
   ...keyCommands,
   ...moneyCommands,
   transactions,
+  reload,
 ]
 
 /** `argv` is without node and the script. Never throws because of what a person writes. */
@@ -111,10 +113,10 @@ function readCall(command: Command, args: readonly string[], io: Io): Call {
     list: (name) => (values[name] === undefined ? undefined : texts(name)),
     has: (name) => values[name] !== undefined,
     isJson: values.json === true,
-    async admin() {
+    async admin(file = call.text('config')) {
       const progress = values.json === true ? undefined : io.stderr
       const idempotencyKey = call.text('idempotency-key')
-      const place = await findGateway(call)
+      const place = await findGateway(call, file)
       return createAdmin({ ...place, idempotencyKey, progress, signal: io.signal })
     },
   }

@@ -70,11 +70,12 @@ const columns: readonly Column<Transaction>[] = [
 ]
 
 /** The note of a row, and what its numbers do not show. */
-function noteOf({ note, estimated, owed, implausible }: Transaction): string {
+function noteOf({ note, estimated, owed, waived, implausible }: Transaction): string {
   const words = [
     note ?? '',
     estimated ? 'estimated' : '',
     owed ? `owed ${formatAmount(owed)}` : '',
+    waived ? `waived ${formatAmount(waived)}` : '',
     implausible ? `implausible ${formatAmount(implausible)}` : '',
   ]
   return words.filter((word) => word !== '').join(', ')

@@ -13,20 +13,21 @@ export interface Where {
   readonly token: string
 }
 
-export async function findGateway(call: Call): Promise<Where> {
-  const found = await find(call)
+/** `given` is a configuration file. */
+export async function findGateway(call: Call, given = call.text('config')): Promise<Where> {
+  const found = await find(call, given)
   if (/^[\x20-\x7e]+$/.test(found.token)) return found
   const why = found.token === '' ? 'is empty' : 'has characters that no header can carry'
   throw new CliError(exit.refused, `The admin token ${why}.`)
 }
 
-async function find({ io, text }: Call): Promise<Where> {
+async function find({ io, text }: Call, given: string | undefined): Promise<Where> {
   const url = text('admin')
   // A secret from a file mostly ends with a line feed, even when a shell has put it into the variable.
   const inEnvironment = io.env.TOLLGATE_ADMIN_TOKEN?.trim() || undefined
   const token = (await givenToken({ io, text })) ?? inEnvironment
   if (url !== undefined && token !== undefined) return { url: parseUrl(url), token }
-  const file = await readKeys(text('config'), io.env)
+  const file = await readKeys(given, io.env)
   return {
     url: url === undefined ? file.url() : parseUrl(url),
     token: token ?? (await file.token()),

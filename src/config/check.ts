@@ -11,11 +11,12 @@ import { defaultContextWindow } from './model-keys.ts'
 import { didYouMean, formatPath, type Path } from './problem.ts'
 import { defaultSizes } from './keys.ts'
 import { bytes } from './schema.ts'
+import { workerCount } from './workers.ts'
 
 export type Block = Readonly<Record<string, unknown>>
 
 export function crossCheck(file: unknown): readonly SchemaFinding[] {
-  const { models, plans, limits, store } = block(file)
+  const { models, plans, limits, store, workers, redis } = block(file)
   const names = namesOf(models)
   return [
     ...checkPorts(block(file)),
@@ -24,8 +25,9 @@ export function crossCheck(file: unknown): readonly SchemaFinding[] {
     ...Object.entries(block(plans)).flatMap(([name, plan]) =>
       checkPlan(plan, ['plans', name], [...names.taken.keys()]),
     ),
-    ...checkLimits(block(limits)),
+    ...checkLimits(block(limits), workerCount(workers)),
     ...checkStore(store),
+    ...checkRedis(redis),
   ]
 }
 
@@ -87,7 +89,7 @@ function checkTarget(target: unknown, path: Path): readonly SchemaFinding[] {
     const message = "is missing; write the backend's URL, or demo: true"
     found.push({ ...fault([...path, 'url'], message), or: ['demo'] })
   }
-  for (const name of demo === undefined ? [] : ['url', 'key', 'ca']) {
+  for (const name of demo === undefined ? [] : ['url', 'key', 'ca', 'health_check']) {
     const message = `the demo model takes no ${name}; remove it, or demo`
     if (target[name] !== undefined) found.push(fault([...path, name], message))
   }
@@ -127,23 +129,25 @@ function checkPlan(plan: unknown, path: Path, names: readonly string[]): readonl
   })
 }
 
-function checkLimits(limits: Block): readonly SchemaFinding[] {
+/** Each worker has its part of `bodies`; without the key, as much as one process alone. */
+function checkLimits(limits: Block, workers: number): readonly SchemaFinding[] {
   const size = (key: keyof typeof defaultSizes) =>
     bytes().safeParse(limits[key] ?? defaultSizes[key]).data
-  const all = size('bodies') ?? Infinity
+  const all = (size('bodies') ?? Infinity) / (limits.bodies === undefined ? 1 : workers)
   // A body counts twice (its bytes and its parsed texts), and one account alone may have half of the memory.
   const tooLarge = (['json_v1', 'json_message', 'json_api'] as const).filter(
     (key) => 4 * (size(key) ?? 0) > all,
   )
+  const each = workers > 1 ? ` for each of ${workers} workers` : ''
   return tooLarge.map((key) =>
     limits[key] === undefined
       ? fault(
           ['limits', 'bodies'],
-          `is less than four times ${key}, ${defaultSizes[key]}, the largest single body; raise bodies or lower ${key}`,
+          `is less than four times ${key}, ${defaultSizes[key]}, the largest single body${each && `,${each}`}; raise bodies or lower ${key}`,
         )
       : fault(
           ['limits', key],
-          'is more than a quarter of bodies, the memory for all bodies together; lower it or raise bodies',
+          `is more than a quarter of bodies, the memory for all bodies together${workers > 1 ? `, of which each of ${workers} workers has its part` : ''}; lower it or raise bodies`,
         ),
   )
 }
@@ -159,6 +163,37 @@ function checkStore(store: unknown): readonly SchemaFinding[] {
   const [first = '', ...or] = stores
   const message = `is missing; write it, or ${or.join(' or ')}`
   return [{ ...fault(['store', first], message), or }]
+}
+
+const redisPlaces = ['url', 'cluster', 'sentinels'] as const
+const ofSentinels = ['name', 'db', 'sentinel_username', 'sentinel_password'] as const
+
+function checkRedis(redis: unknown): readonly SchemaFinding[] {
+  if (!isBlock(redis)) return []
+  const [one, other] = redisPlaces.filter((key) => redis[key] !== undefined)
+  if (one === undefined) {
+    return [
+      {
+        ...fault(['redis', 'url'], 'is missing; write it, or cluster or sentinels'),
+        or: ['cluster', 'sentinels'],
+      },
+    ]
+  }
+  if (other !== undefined) return [fault(['redis'], `has both ${one} and ${other}; remove one`)]
+  if (one !== 'sentinels') {
+    return ofSentinels
+      .filter((key) => redis[key] !== undefined)
+      .map((key) =>
+        keyFault(
+          ['redis', key],
+          `is only for sentinels${key === 'db' ? '; the URL has the database' : ''}; remove it`,
+        ),
+      )
+  }
+  if (redis.name !== undefined) return []
+  return [
+    fault(['redis', 'name'], 'is missing; write the name that the Sentinels have for the primary'),
+  ]
 }
 
 function fault(path: Path, message: string): SchemaFinding {
@@ -189,8 +224,37 @@ export interface Warning {
 export function warningsOf({
   models,
   plans,
-}: Pick<Config, 'models' | 'plans'>): readonly Warning[] {
-  return [...plans].flatMap(([name, plan]) => ofPlan(name, plan, [...models.values()]))
+  plugins,
+  workers,
+}: Pick<Config, 'models' | 'plans' | 'plugins' | 'workers'>): readonly Warning[] {
+  return [
+    ...[...models.values()].flatMap((model) => ofModel(model, workers)),
+    ...[...plans].flatMap(([name, plan]) => ofPlan(name, plan, [...models.values()])),
+    ...ofMetering(plugins.get('metering')),
+  ]
+}
+
+/** A worker can't have less than one request under way. */
+function ofModel({ id, maxConcurrency, targets }: Model, workers: number): readonly Warning[] {
+  const limits = [
+    { path: ['models', id, 'max_concurrency'], most: maxConcurrency },
+    ...targets.map((target, i) => ({
+      path: ['models', id, 'targets', i, 'max_concurrency'],
+      most: target.maxConcurrency,
+    })),
+  ]
+  return limits
+    .filter(({ most = Infinity }) => most < workers)
+    .map(({ path, most }) => ({
+      path,
+      message: `${most} is less than workers: each of the ${workers} workers may have one request under way; lower workers`,
+    }))
+}
+
+function ofMetering(metering: unknown): readonly Warning[] {
+  if (block(metering).enforce !== false) return []
+  const message = `shadow mode: limits and balances refuse nobody, and what an account cannot pay is waived`
+  return [{ path: ['plugins', 'metering', 'enforce'], message }]
 }
 
 /** If a client does not bound its output, `max_output_tokens` of the model does, and all of it counts before it is generated. */

@@ -4,7 +4,16 @@
 
 import type { StoreConfig } from '../store/drivers.ts'
 import type { limits } from './keys.ts'
-import type { model, plan, price, targetBlock, timeouts } from './model-keys.ts'
+import type {
+  breaker,
+  healthCheck,
+  model,
+  plan,
+  price,
+  queue,
+  targetBlock,
+  timeouts,
+} from './model-keys.ts'
 import type { Named } from './named.ts'
 import type { RedisAddress } from './words.ts'
 
@@ -27,6 +36,8 @@ interface OwnTargetKeys {
   readonly ca?: string
   readonly headers: Readonly<Record<string, string>>
   readonly maxTokensField?: 'max_tokens' | 'max_completion_tokens'
+  readonly breaker: Named<typeof breaker.shape>
+  readonly healthCheck?: Named<typeof healthCheck.shape>
   /** Usage is asked for in every chunk of a stream. */
   readonly continuousUsage: boolean
 }
@@ -37,13 +48,15 @@ export type Target = OwnTargetKeys &
 
 type ModelNames = Named<typeof model.shape>
 
-type ChangedInModel = 'targets' | 'price' | 'timeouts' | 'accepts' | 'onLeave' | 'hiddenReasoning'
+type ChangedInModel = 'targets' | 'price' | 'timeouts' | 'breaker' | 'queue' | 'accepts' | 'onLeave'
 
 /** A key of a model that is not named here is what the file says. */
 export interface Model extends Omit<ModelNames, ChangedInModel> {
   readonly id: string
   readonly targets: readonly Target[]
   readonly price: Price
+  readonly breaker: Named<typeof breaker.shape>
+  readonly queue: Named<typeof queue.shape>
   readonly accepts: readonly string[]
   /** The longest prompt that is believed: `contextWindow` if the file has another than the default, else Infinity. */
   readonly promptWindow: number
@@ -55,12 +68,40 @@ export interface Model extends Omit<ModelNames, ChangedInModel> {
 /** Its `models` are ids; `*` allows all. */
 export type Plan = Named<typeof plan.shape>
 
-interface SingleRedis extends RedisAddress {
-  readonly kind: 'single'
+export interface RedisLogin {
+  readonly username?: string | undefined
+  readonly password?: string | undefined
+  /** PEM texts. */
   readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string }
 }
 
-export type RedisConfig = { readonly kind: 'embedded' } | SingleRedis
+interface SingleRedis extends RedisAddress, RedisLogin {
+  readonly kind: 'single'
+}
+
+/** The primary that Sentinels name. */
+interface SentinelRedis extends RedisLogin {
+  readonly kind: 'sentinel'
+  readonly sentinels: readonly HostPort[]
+  /** Of the primary, as the Sentinels know it. */
+  readonly name: string
+  readonly db: number
+  readonly sentinelUsername?: string | undefined
+  readonly sentinelPassword?: string | undefined
+}
+
+interface ClusterRedis extends RedisLogin {
+  readonly kind: 'cluster'
+  /** Some of its nodes: they name the others. */
+  readonly nodes: readonly HostPort[]
+}
+
+export type RedisConfig = { readonly kind: 'embedded' } | SingleRedis | SentinelRedis | ClusterRedis
+
+interface HostPort {
+  readonly host: string
+  readonly port: number
+}
 
 export interface Listen {
   readonly host: string
@@ -84,6 +125,8 @@ export interface Config {
   }
   /** Absolute path. */
   readonly data: string
+  /** How many processes serve clients. */
+  readonly workers: number
   readonly redis: RedisConfig
   readonly store: StoreConfig
   /** By id; it has no entries for aliases. */
@@ -92,10 +135,13 @@ export interface Config {
   /** Each plugin's parsed block, by name; a plugin that is switched off has no entry. */
   readonly plugins: ReadonlyMap<string, unknown>
   readonly limits: Limits
+  /** When the file is read again without being asked: when it has changed, or never. */
+  readonly reload: 'watch' | 'signal'
   readonly log: {
     readonly level: 'debug' | 'info' | 'warn' | 'error' | 'silent'
     /** When undefined: `pretty` on a terminal, else `json`. */
     readonly format?: 'json' | 'pretty' | undefined
   }
+  readonly shutdownDelayMs: number
   readonly drainMs: number
 }

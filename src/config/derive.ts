@@ -2,7 +2,10 @@
 // `check --print` shows the values that the gateway runs with.
 
 import { block, isBlock, type Block } from './check.ts'
+import { defaultSizes } from './keys.ts'
 import { defaultMaxOutputTokens } from './model-keys.ts'
+import { bytes } from './schema.ts'
+import { workerCount } from './workers.ts'
 
 /** `file` must have no problems. */
 export function derive(file: Block): Block {
@@ -12,7 +15,16 @@ export function derive(file: Block): Block {
     models: Object.fromEntries(models.map(([id, model]) => [id, deriveModel(block(model))])),
     // Accounts without a plan are on `default`, even if the file does not describe it.
     plans: { default: {}, ...block(file.plans) },
+    ...deriveLimits(file),
   }
+}
+
+/** Each worker has its part of `bodies`, and must have room for the largest one. */
+function deriveLimits({ limits, workers }: Block): Block {
+  const count = workerCount(workers)
+  if (count === 1 || block(limits).bodies !== undefined) return {}
+  const all = count * bytes().parse(defaultSizes.bodies)
+  return { limits: { ...block(limits), bodies: all } }
 }
 
 function deriveModel(model: Block): Block {

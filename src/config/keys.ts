@@ -60,18 +60,33 @@ const redisTls = z.strictObject({
   key: pemFile('private key file').optional().describe("PEM file: the gateway's private key."),
 })
 
-const redisBlock = withLater(
-  z.strictObject({
-    url: redisUrl().describe('Where Redis listens.'),
-    tls: redisTls.optional().describe('Certificates; implies TLS.'),
-    username: z.string().optional().describe('ACL user.'),
-    password: secret().optional().describe('Password, best as `${NAME}`.'),
-  }),
-  ['cluster', 'sentinels', 'name'],
-)
+const places = () => z.array(hostPort()).min(1, { error: 'write at least one host:port' })
+
+/** Exactly one of `url`, `cluster` and `sentinels`: check.ts checks that. */
+const redisBlock = z.strictObject({
+  url: redisUrl().optional().describe('Where Redis listens.'),
+  cluster: places()
+    .optional()
+    .describe('In place of `url`: `host:port` of some nodes of a Cluster; they name the others.'),
+  sentinels: places()
+    .optional()
+    .describe('In place of `url`: `host:port` of some Sentinels; they name the others.'),
+  name: z.string().min(1).optional().describe('With `sentinels`: their name of the primary.'),
+  db: z.int().min(0).optional().describe('With `sentinels`: number of the database, by default 0.'),
+  tls: redisTls.optional().describe('Certificates; implies TLS, also of Sentinels.'),
+  username: z.string().optional().describe('ACL user.'),
+  password: secret().optional().describe('Password, best as `${NAME}`.'),
+  sentinel_username: z
+    .string()
+    .optional()
+    .describe('With `sentinels`: their own ACL user, if they have one.'),
+  sentinel_password: secret()
+    .optional()
+    .describe('With `sentinels`: their own password, if they have one.'),
+})
 
 const redis = z.union([z.literal('embedded'), redisUrl(), redisBlock], {
-  error: 'write embedded, redis://host:6379/0 or {url, tls}',
+  error: 'write embedded, redis://host:6379/0, {url, tls}, {cluster} or {sentinels, name}',
 })
 
 /** Exactly one of them: check.ts checks that. */
@@ -120,7 +135,7 @@ export const limits = z.strictObject({
   bodies: bytes()
     .prefault(defaultSizes.bodies)
     .describe(
-      'All request bodies in memory together, with the texts that are read from them. One account gets at most half.',
+      'All request bodies in memory together, with the texts that are read from them. One account gets at most half. Several workers have a part each; by default each has 128MiB.',
     ),
   body_rate: bytes()
     .prefault('32KiB')
@@ -179,6 +194,12 @@ export function gatewayKeys(plugins: readonly PluginKeys[]) {
       data: path()
         .prefault('./data')
         .describe('Folder for what the gateway keeps: embedded Redis, files, settlements.'),
+      workers: z
+        .union([z.literal('auto'), z.int().min(1).max(256)], {
+          error: 'write auto, or a number from 1',
+        })
+        .default(1)
+        .describe('Processes that share the port of clients; `auto` is one for each core.'),
       redis: redis
         .prefault('embedded')
         .describe('Where balances and keys are; `embedded` starts its own Redis.'),
@@ -198,12 +219,25 @@ export function gatewayKeys(plugins: readonly PluginKeys[]) {
           "Each plugin's own block; `false` switches a plugin off, a path loads your own plugin.",
         ),
       limits: limits.prefault({}).describe('Sizes and times that protect the gateway.'),
+      reload: z
+        .enum(['watch', 'signal'])
+        .default('watch')
+        .describe(
+          'When the file is read again: `watch`, when it or a file that it names has changed; `signal`, on SIGHUP and `tollgate reload` alone.',
+        ),
       log: log.prefault({}).describe('What is written to stdout.'),
+      shutdown_delay: duration({ min: 0 })
+        .prefault('0s')
+        .describe(
+          'After SIGTERM, `/readyz` already says no, and new requests are still served for this long: longer than a load balancer needs to notice.',
+        ),
       drain: duration({ min: 0 })
         .prefault('30s')
-        .describe('After SIGTERM, streams may go on for this long before the gateway ends them.'),
+        .describe(
+          'After SIGTERM and `shutdown_delay`, streams may go on for this long before the gateway ends them.',
+        ),
     }),
-    ['workers', 'reload'],
+    [],
   )
 }
 

@@ -5,53 +5,64 @@ import { dirname, resolve } from 'node:path'
 import { block, crossCheck, warningsOf } from './check.ts'
 import type { Config } from './config.ts'
 import { derive } from './derive.ts'
+import { valueAt, type Shown } from './diff.ts'
 import { effectiveOf } from './effective.ts'
 import { explain, findings, show, type SchemaFinding } from './explain.ts'
 import { gatewayKeys, type PluginKeys } from './keys.ts'
 import { readPems } from './pem.ts'
-import { suggest, type Path, type Problem } from './problem.ts'
+import { suggest, type Path, type Position, type Problem } from './problem.ts'
+import { digestOf, ReadFiles, type FileContents, type FileDigests } from './read-files.ts'
 import { resolveConfig } from './resolve.ts'
 import { z } from './schema.ts'
-import { fit } from './shape.ts'
+import { fit, type Fitted } from './shape.ts'
 import { readText, substitute } from './substitute.ts'
 import { parseTree, positionAt, treeAt, type TreeProblem, type Tree } from './tree.ts'
 
 export interface LoadOptions {
   readonly env?: Readonly<Record<string, string | undefined>>
   /** Imports an operator's own plugin, which the file names by its path under `plugins:`. If it fails, that key has a problem. */
-  readonly loadPlugin?: (absolutePath: string) => Promise<PluginKeys>
+  /** Read in place of the files. */
+  readonly given?: FileContents
+  readonly loadPlugin?: (absolutePath: string, files: ReadFiles) => Promise<PluginKeys>
+}
+
+export interface LoadedConfig extends Shown {
+  readonly config: Config
+  /** Settings that are valid but perhaps not intended. */
+  readonly warnings: readonly Problem[]
+  /** The file itself and all files that it names, as they were read. */
+  readonly files: FileDigests
+  readonly contents: FileContents
+  /** Where a key stands in the file, or the block that would have it. */
+  position(path: Path): Position
 }
 
 export type Loaded =
-  | {
-      readonly config: Config
-      /** In the file's notation, with defaults, secrets masked. */
-      readonly effective: unknown
-      /** Settings that are valid but perhaps not intended. */
-      readonly warnings: readonly Problem[]
-    }
-  | { readonly problems: readonly Problem[] }
+  LoadedConfig | { readonly problems: readonly Problem[]; readonly files: FileDigests }
 
 export async function loadConfig(
   file: string,
   plugins: readonly PluginKeys[],
-  { env = process.env, loadPlugin }: LoadOptions = {},
+  { env = process.env, loadPlugin, given }: LoadOptions = {},
 ): Promise<Loaded> {
   const folder = dirname(resolve(file))
-  const read = await readText(file)
+  const files = new ReadFiles(given && { given })
+  const read = await readText(resolve(file), files)
   if ('fault' in read) {
     const message = `the file cannot be read: ${read.fault}`
-    return { problems: [{ file, line: 1, column: 1, path: [], message }] }
+    return { problems: [{ file, line: 1, column: 1, path: [], message }], files: files.digests }
   }
   const parsed = parseTree(read.text)
-  const { tree, problems: unset } = await substitute(parsed.tree, { env, folder })
+  const { tree, problems: unset } = await substitute(parsed.tree, { env, folder, files })
   const report = new Report(file, tree)
   report.add(parsed.problems)
   // If the file is not valid YAML, there are no keys to check.
-  if (parsed.problems.some(({ path }) => path.length === 0)) return { problems: report.sorted() }
+  if (parsed.problems.some(({ path }) => path.length === 0)) {
+    return { problems: report.sorted(), files: files.digests }
+  }
   report.add(unset)
 
-  const own = await ownPlugins(tree, plugins, { folder, loadPlugin })
+  const own = await ownPlugins(tree, plugins, { folder, loadPlugin, files })
   report.addFindings(own.findings)
   const all = new Map([...plugins.map((plugin) => [plugin.name, plugin] as const), ...own.loaded])
   const schema = gatewayKeys([...all].map(([name, plugin]) => ({ name, schema: plugin.schema })))
@@ -59,11 +70,11 @@ export async function loadConfig(
   const fitted = fit(schema, tree, (path) => resolve(folder, path))
   report.add(fitted.problems)
   report.hide(fitted.secrets)
-  const pems = await readPems(fitted.files)
+  const pems = await readPems(fitted.files, files)
   report.addFindings(await faultsOf(schema, fitted.value, tree))
   report.addFindings([...pems.findings, ...crossCheck(fitted.value)])
   const problems = report.sorted()
-  if (problems.length > 0) return { problems }
+  if (problems.length > 0) return { problems, files: files.digests }
   const derived = derive(block(fitted.value))
   const keys = await schema.parseAsync(derived)
   const config = resolveConfig(keys, { file, pems: pems.texts, plugins: all })
@@ -72,7 +83,37 @@ export async function loadConfig(
     ...positionAt(tree, one.path),
     ...one,
   }))
-  return { config, effective: effectiveOf(schema, derived), warnings }
+  return {
+    config,
+    effective: effectiveOf(schema, derived),
+    marks: marksOf(fitted, { texts: pems.texts, plugins: own.digests }),
+    warnings,
+    files: files.digests,
+    contents: files.contents,
+    position: (path) => positionAt(tree, path, 'key'),
+  }
+}
+
+interface Texts {
+  /** PEM texts by absolute path. */
+  readonly texts: ReadonlyMap<string, string>
+  /** Digests of an operator's own plugins by their keys in the file. */
+  readonly plugins: ReadonlyMap<string, string>
+}
+
+/** A mark for each value that the effective configuration does not show. */
+function marksOf({ value, secrets, files }: Fitted, { texts, plugins }: Texts): Shown['marks'] {
+  const hidden = [...secrets].map((key) => {
+    const text = valueAt(value, JSON.parse(key) as Path)
+    return [key, digestOf(JSON.stringify(text) ?? '')] as const
+  })
+  const pems = files.map(
+    ({ path, file }) => [JSON.stringify(path), digestOf(texts.get(file) ?? '')] as const,
+  )
+  const own = [...plugins].map(
+    ([key, digest]) => [JSON.stringify(['plugins', key]), digest] as const,
+  )
+  return Object.fromEntries([...hidden, ...pems, ...own])
 }
 
 async function faultsOf(
@@ -99,19 +140,23 @@ function replacedValues(tree: Tree): ReadonlySet<string> {
   return new Set(children.flatMap((child) => [...replacedValues(child)]))
 }
 
+interface PluginLoading extends Pick<LoadOptions, 'loadPlugin'> {
+  readonly folder: string
+  readonly files: ReadFiles
+}
+
 async function ownPlugins(
   tree: Tree,
   builtIn: readonly PluginKeys[],
-  {
-    folder,
-    loadPlugin,
-  }: { readonly folder: string; readonly loadPlugin: LoadOptions['loadPlugin'] },
+  { folder, loadPlugin, files }: PluginLoading,
 ): Promise<{
   readonly loaded: ReadonlyMap<string, PluginKeys>
+  readonly digests: ReadonlyMap<string, string>
   readonly findings: readonly SchemaFinding[]
 }> {
   const block = treeAt(tree, ['plugins'])
   const loaded = new Map<string, PluginKeys>()
+  const digests = new Map<string, string>()
   const findings: SchemaFinding[] = []
   const names = new Set(builtIn.map(({ name }) => name))
   for (const { key } of block?.kind === 'map' ? block.entries : []) {
@@ -123,7 +168,9 @@ async function ownPlugins(
     }
     try {
       if (!loadPlugin) throw new Error('plugins of your own cannot be loaded here')
-      const plugin = await loadPlugin(resolve(folder, key))
+      const part = files.part()
+      const plugin = await loadPlugin(resolve(folder, key), part)
+      digests.set(key, part.digest)
       if (names.has(plugin.name)) throw new Error(`there is a plugin "${plugin.name}" already`)
       names.add(plugin.name)
       loaded.set(key, plugin)
@@ -132,7 +179,7 @@ async function ownPlugins(
       findings.push({ path: ['plugins', key], message, atKey: true })
     }
   }
-  return { loaded, findings }
+  return { loaded, digests, findings }
 }
 
 /** Collects problems, only the first for each path: later ones mostly follow from it. */

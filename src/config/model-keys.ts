@@ -8,12 +8,58 @@ import {
   forwardedHeader,
   headerName,
   headerValue,
+  healthPath,
   mediaHost,
   modelId,
   parameterName,
 } from './words.ts'
 
 const count = () => z.int().min(1)
+
+export const breaker = z.strictObject({
+  failures: count()
+    .max(1_000_000)
+    .default(5)
+    .describe('After so many failures in a row, the target is left alone.'),
+  cool_down: duration()
+    .prefault('30s')
+    .describe(
+      'Then one request is let through after a second, and if it fails, others after twice the time before, up to this time. Where no other target can be asked, one a second.',
+    ),
+})
+
+export const healthCheck = z.strictObject({
+  path: healthPath()
+    .default('/health')
+    .describe("What is asked with GET, from the root of the target's host; it may carry a query."),
+  interval: duration()
+    .prefault('10s')
+    .describe('Between two checks; up to a tenth more or less, by chance.'),
+  timeout: duration().prefault('5s').describe('An answer that takes longer is a failure.'),
+  fails: count()
+    .max(1000)
+    .default(3)
+    .describe('After so many failures in a row, the target is unhealthy.'),
+  passes: count()
+    .max(1000)
+    .default(2)
+    .describe('After so many passes in a row, it is healthy again.'),
+})
+
+export const queue = z.strictObject({
+  length: z
+    .int()
+    .min(0)
+    .max(100_000)
+    .default(256)
+    .describe(
+      'So many requests may wait; when it is full, the account with most of them gives way.',
+    ),
+  wait: duration().prefault('10s').describe('A request that has waited so long is refused.'),
+})
+
+/** Of a model, or of one of its targets. */
+const maxConcurrency = () => count().max(1_000_000).optional()
 
 export const targetBlock = withLater(
   z.strictObject({
@@ -45,9 +91,7 @@ export const targetBlock = withLater(
     priority: count()
       .max(1000)
       .default(1)
-      .describe(
-        'Only targets with the lowest number are used; there is no fail-over to others yet.',
-      ),
+      .describe('Targets with the lowest number are asked first, others when these have failed.'),
     max_tokens_field: z
       .enum(['max_tokens', 'max_completion_tokens'])
       .optional()
@@ -70,8 +114,26 @@ export const targetBlock = withLater(
       .describe(
         'Send a `cache_salt` for each account: vLLM and SGLang then share no cached prompts between accounts.',
       ),
+    breaker: z
+      .strictObject({
+        failures: breaker.shape.failures
+          .unwrap()
+          .optional()
+          .describe("In place of the model's `breaker.failures`."),
+        cool_down: duration().optional().describe("In place of the model's `breaker.cool_down`."),
+      })
+      .default({})
+      .describe("What this target has in place of the model's `breaker`."),
+    health_check: healthCheck
+      .optional()
+      .describe(
+        'Asks the target at intervals whether it is well, from each process; `{}` takes the defaults. Without it only requests tell.',
+      ),
+    max_concurrency: maxConcurrency().describe(
+      'Requests that the target has under way at most, from each gateway (its workers have a part each); without it any number.',
+    ),
   }),
-  ['proxy', 'max_concurrency', 'breaker', 'queue'],
+  ['proxy'],
 )
 
 const target = z.union([z.literal('demo'), targetBlock], {
@@ -105,82 +167,90 @@ export const timeouts = z.strictObject({
 export const defaultContextWindow = 128_000
 export const defaultMaxOutputTokens = 4096
 
-export const model = withLater(
-  z.strictObject({
-    aliases: z
-      .array(modelId())
-      .default([])
-      .describe('Other ids by which clients may name the model.'),
-    targets: z.array(target).min(1).describe('Backends that serve the model; `demo` is built in.'),
-    price: price.prefault({}).describe('What the model costs, decimals with at most 6 places.'),
-    context_window: count()
-      .max(1_000_000_000)
-      .default(defaultContextWindow)
-      .describe('Tokens of prompt and output together. A longer prompt is refused by the backend.'),
-    max_output_tokens: count()
-      .max(1_000_000_000)
-      .default(defaultMaxOutputTokens)
-      .describe(
-        'The most that a choice may generate, also without a limit from the client; at most `context_window`.',
-      ),
-    accepts: z
-      .array(z.enum(['text', 'image', 'audio', 'file']))
-      .min(1)
-      .default(['text'])
-      .describe('Kinds of content that the model takes in sessions; on /v1 the backend decides.'),
-    endpoints: z
-      .array(z.enum(endpointNames))
-      .min(1)
-      .default(['chat'])
-      .describe('The endpoints of /v1 that the model serves.'),
-    timeouts: timeouts.prefault({}).describe('How long the backend may take.'),
-    complete_when: z
-      .enum(['finish_reason', 'done'])
-      .default('finish_reason')
-      .describe(
-        'What marks a stream as complete; `done` for a backend that sends no finish_reason.',
-      ),
-    forward_headers: z
-      .array(forwardedHeader())
-      .default([])
-      .describe("The client's headers that are passed on to the backend."),
-    extra_parameters: z
-      .array(parameterName())
-      .default([])
-      .describe(
-        'Parameters that pass in addition to those of docs/parameters.md, at your price and risk; `*` is all.',
-      ),
-    remote_media: z
-      .array(mediaHost())
-      .default([])
-      .describe(
-        'Hosts whose https addresses of media are passed to the backend; `*.example.com` is all hosts below it.',
-      ),
-    bytes_per_token: z
-      .number()
-      .min(0.1)
-      .max(100)
-      .default(2.5)
-      .describe('Bytes for each token, in the estimate of a prompt before it is sent.'),
-    image_tokens: count()
-      .max(1_000_000)
-      .default(1500)
-      .describe(
-        'Prompt tokens of an image of one megapixel or less; a larger image counts in proportion, up to 64 times as much.',
-      ),
-    hidden_reasoning: z
-      .boolean()
-      .default(false)
-      .describe('The model generates tokens that it does not show; only its usage says how many.'),
-    on_leave: z
-      .enum(['abort', 'finish'])
-      .optional()
-      .describe(
-        'When the client leaves or cancels: `abort` stops the backend and charges what was seen, `finish` reads the answer to its usage. By default `finish` with `hidden_reasoning` and for answers that are not streamed, otherwise `abort`.',
-      ),
-  }),
-  ['retry_on_timeout', 'breaker', 'max_concurrency', 'queue'],
-)
+export const model = z.strictObject({
+  aliases: z
+    .array(modelId())
+    .default([])
+    .describe('Other ids by which clients may name the model.'),
+  targets: z.array(target).min(1).describe('Backends that serve the model; `demo` is built in.'),
+  price: price.prefault({}).describe('What the model costs, decimals with at most 6 places.'),
+  context_window: count()
+    .max(1_000_000_000)
+    .default(defaultContextWindow)
+    .describe('Tokens of prompt and output together. A longer prompt is refused by the backend.'),
+  max_output_tokens: count()
+    .max(1_000_000_000)
+    .default(defaultMaxOutputTokens)
+    .describe(
+      'The most that a choice may generate, also without a limit from the client; at most `context_window`.',
+    ),
+  accepts: z
+    .array(z.enum(['text', 'image', 'audio', 'file']))
+    .min(1)
+    .default(['text'])
+    .describe('Kinds of content that the model takes in sessions; on /v1 the backend decides.'),
+  endpoints: z
+    .array(z.enum(endpointNames))
+    .min(1)
+    .default(['chat'])
+    .describe('The endpoints of /v1 that the model serves.'),
+  timeouts: timeouts.prefault({}).describe('How long the backend may take.'),
+  retry_on_timeout: z
+    .boolean()
+    .default(false)
+    .describe(
+      'Ask another target when one has sent no content within `timeouts.first_token`: a second wait, and a second generation that the operator may pay for.',
+    ),
+  breaker: breaker
+    .prefault({})
+    .describe('When a target that fails is left alone (docs/targets.md).'),
+  max_concurrency: maxConcurrency().describe(
+    'Requests that all targets together have under way at most, from each gateway (its workers have a part each); more wait in `queue`.',
+  ),
+  queue: queue.prefault({}).describe('Where requests wait when all targets are full.'),
+  complete_when: z
+    .enum(['finish_reason', 'done'])
+    .default('finish_reason')
+    .describe('What marks a stream as complete; `done` for a backend that sends no finish_reason.'),
+  forward_headers: z
+    .array(forwardedHeader())
+    .default([])
+    .describe("The client's headers that are passed on to the backend."),
+  extra_parameters: z
+    .array(parameterName())
+    .default([])
+    .describe(
+      'Parameters that pass in addition to those of docs/parameters.md, at your price and risk; `*` is all.',
+    ),
+  remote_media: z
+    .array(mediaHost())
+    .default([])
+    .describe(
+      'Hosts whose https addresses of media are passed to the backend; `*.example.com` is all hosts below it.',
+    ),
+  bytes_per_token: z
+    .number()
+    .min(0.1)
+    .max(100)
+    .default(2.5)
+    .describe('Bytes for each token, in the estimate of a prompt before it is sent.'),
+  image_tokens: count()
+    .max(1_000_000)
+    .default(1500)
+    .describe(
+      'Prompt tokens of an image of one megapixel or less; a larger image counts in proportion, up to 64 times as much.',
+    ),
+  hidden_reasoning: z
+    .boolean()
+    .default(false)
+    .describe('The model generates tokens that it does not show; only its usage says how many.'),
+  on_leave: z
+    .enum(['abort', 'finish'])
+    .optional()
+    .describe(
+      'When the client leaves or cancels: `abort` stops the backend and charges what was seen, `finish` reads the answer to its usage. By default `finish` with `hidden_reasoning` and for answers that are not streamed, otherwise `abort`.',
+    ),
+})
 
 export const plan = z.strictObject({
   requests_per_minute: count().default(600).describe('Requests a minute of one account.'),

@@ -2,9 +2,9 @@
 // line in gateway.yaml now, and not a failed handshake later.
 
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
 import type { SchemaFinding } from './explain.ts'
 import type { Path } from './problem.ts'
+import type { ReadFiles } from './read-files.ts'
 import type { FileAt } from './shape.ts'
 import { whyUnreadable } from './substitute.ts'
 
@@ -14,21 +14,24 @@ export interface Pems {
   readonly findings: readonly SchemaFinding[]
 }
 
-export async function readPems(files: readonly FileAt[]): Promise<Pems> {
+export async function readPems(files: readonly FileAt[], read: ReadFiles): Promise<Pems> {
   const texts = new Map<string, string>()
   const findings: SchemaFinding[] = []
   for (const at of files) {
-    const { text, fault } = await readPem(at)
+    const { text, fault } = await readPem(at, read)
     if (fault !== undefined) findings.push({ path: at.path, message: fault, atKey: false })
     else texts.set(at.file, text)
   }
   return { texts, findings: [...findings, ...checkPairs(files, texts)] }
 }
 
-async function readPem(at: FileAt): Promise<{ readonly text: string; readonly fault?: string }> {
+async function readPem(
+  at: FileAt,
+  read: ReadFiles,
+): Promise<{ readonly text: string; readonly fault?: string }> {
   let text: string
   try {
-    text = await readFile(at.file, 'utf8')
+    text = (await read.read(at.file)).toString()
   } catch (error) {
     return { text: '', fault: `${at.kind} cannot be read: ${whyUnreadable(error)}` }
   }

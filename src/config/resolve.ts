@@ -8,7 +8,18 @@ import type { Config, Listen, Model, Plan, RedisConfig, Target } from './config.
 import { defaultAdmin, parseHostPort } from './host-port.ts'
 import { limits } from './keys.ts'
 import type { GatewayKeys, PluginKeys } from './keys.ts'
-import { defaultContextWindow, model, plan, price, targetBlock, timeouts } from './model-keys.ts'
+import {
+  breaker,
+  defaultContextWindow,
+  healthCheck,
+  model,
+  plan,
+  price,
+  queue,
+  targetBlock,
+  timeouts,
+} from './model-keys.ts'
+import { workerCount } from './workers.ts'
 import type { ModelKeys, TargetKeys } from './model-keys.ts'
 import { named } from './named.ts'
 import type { z } from './schema.ts'
@@ -35,13 +46,16 @@ export function resolveConfig(keys: GatewayKeys, origin: Origin): Config {
       hosts: keys.admin.hosts.map((host) => host.toLowerCase()),
     },
     data: keys.data,
+    workers: workerCount(keys.workers),
     redis: resolveRedis(keys.redis, origin),
     store: resolveStore(keys),
     models,
     plans: resolvePlans(keys.plans, models),
     plugins: resolvePlugins(keys.plugins, origin),
     limits: named(limits, keys.limits),
+    reload: keys.reload,
     log: keys.log,
+    shutdownDelayMs: keys.shutdown_delay,
     drainMs: keys.drain,
   })
 }
@@ -67,36 +81,56 @@ function resolveAdminListen(keys: GatewayKeys['admin']['listen']): Listen {
 
 function resolveRedis(keys: GatewayKeys['redis'], { pems }: Origin): RedisConfig {
   if (keys === 'embedded') return { kind: 'embedded' }
-  const { url, tls, ...login } = typeof keys === 'string' ? { url: keys, tls: undefined } : keys
-  const { secure, ...address } = parseRedisUrl(url) ?? { host: '', port: 0, db: 0, secure: false }
+  const block: RedisKeys = typeof keys === 'string' ? { url: keys } : keys
+  const { url, cluster, sentinels, name = '', db = 0, tls, username, password } = block
   const files = Object.entries(tls ?? {}).map(([name, file]) => [name, pem(pems, file)])
-  return {
-    kind: 'single',
-    ...address,
-    ...login,
-    ...((secure || tls) && { tls: Object.fromEntries(files) }),
+  const login = {
+    ...(username !== undefined && { username }),
+    ...(password !== undefined && { password }),
   }
+  const secured = { tls: Object.fromEntries(files) }
+  if (cluster) return { kind: 'cluster', nodes: places(cluster), ...login, ...(tls && secured) }
+  if (sentinels) {
+    const { sentinel_username: sentinelUsername, sentinel_password: sentinelPassword } = block
+    const own = { sentinels: places(sentinels), name, db, sentinelUsername, sentinelPassword }
+    return { kind: 'sentinel', ...own, ...login, ...(tls && secured) }
+  }
+  const at = parseRedisUrl(url ?? '') ?? { host: '', port: 0, db: 0, secure: false }
+  const { secure, ...address } = at
+  return { kind: 'single', ...address, ...login, ...((secure || tls) && secured) }
+}
+
+type RedisKeys = Exclude<GatewayKeys['redis'], string>
+
+function places(texts: readonly string[]) {
+  return texts.flatMap((text) => parseHostPort(text) ?? [])
 }
 
 function resolveModel(id: string, keys: ModelKeys, origin: Origin): Model {
-  const { hiddenReasoning, ...names } = named(model, keys)
+  const names = named(model, keys)
   return {
     ...names,
     id,
-    targets: keys.targets.map((target, i) => resolveTarget(target, `${i + 1}`, { id, origin })),
+    targets: keys.targets.map((target, i) =>
+      resolveTarget(target, `${i + 1}`, { id, origin, model: keys }),
+    ),
+    breaker: named(breaker, keys.breaker),
+    queue: named(queue, keys.queue),
     price: named(price, keys.price),
     promptWindow: names.contextWindow === defaultContextWindow ? Infinity : names.contextWindow,
-    onLeave: names.onLeave ?? (hiddenReasoning ? 'finish' : undefined),
+    onLeave: names.onLeave ?? (names.hiddenReasoning ? 'finish' : undefined),
     timeouts: named(timeouts, keys.timeouts),
     forwardHeaders: names.forwardHeaders.map((name) => name.toLowerCase()),
   }
 }
 
-function resolveTarget(
-  given: TargetKeys,
-  name: string,
-  { id, origin }: { readonly id: string; readonly origin: Origin },
-): Target {
+interface Owner {
+  readonly id: string
+  readonly origin: Origin
+  readonly model: ModelKeys
+}
+
+function resolveTarget(given: TargetKeys, name: string, { id, origin, model }: Owner): Target {
   const block = given === 'demo' ? targetBlock.parse({ demo: true }) : given
   const {
     url,
@@ -106,6 +140,7 @@ function resolveTarget(
     ca,
     maxTokensField,
     continuousUsageStats,
+    healthCheck: checked,
     ...keys
   } = named(targetBlock, block)
   return {
@@ -118,6 +153,8 @@ function resolveTarget(
     ...(key && keyHeader && { keyHeader: keyHeader.toLowerCase() }),
     ...(ca && { ca: pem(origin.pems, ca) }),
     headers: lowerCased(keys.headers),
+    breaker: named(breaker, { ...model.breaker, ...keys.breaker }),
+    ...(checked && { healthCheck: named(healthCheck, checked) }),
     ...(maxTokensField && { maxTokensField }),
     includeUsage: keys.includeUsage || continuousUsageStats,
     continuousUsage: continuousUsageStats,

@@ -1,15 +1,16 @@
 // Replaces ${NAME}, ${NAME:-default} and ${file:PATH} inside a tree's string values. It runs after parsing, so that no
 // value can add keys, change types or close quotes. It changes no keys, and does not replace inside replaced text.
 
-import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Path } from './problem.ts'
+import { ReadFiles } from './read-files.ts'
 import type { TreeProblem, Tree } from './tree.ts'
 
 export interface Surroundings {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Relative paths start here. */
   readonly folder: string
+  readonly files?: ReadFiles
 }
 
 export async function substitute(
@@ -57,11 +58,11 @@ async function replaceIn(
 
 async function lookUp(
   inside: string | undefined,
-  { env, folder }: Surroundings,
+  { env, folder, files }: Surroundings,
 ): Promise<ReadText> {
   const file = /^file:(.+)$/s.exec(inside ?? '')?.[1]
   if (file !== undefined) {
-    const read = await readText(resolve(folder, file))
+    const read = await readText(resolve(folder, file), files)
     if ('fault' in read) return { fault: `\${file:${file}} cannot be read: ${read.fault}` }
     // Editors and `echo` end a file with a line feed that is not part of the secret.
     return { text: read.text.replace(/\r?\n$/, '') }
@@ -81,9 +82,9 @@ async function lookUp(
 type ReadText = { readonly text: string } | { readonly fault: string }
 
 /** Reads a text file, or says in words why it cannot be read: Node's message would repeat the absolute path. */
-export async function readText(path: string): Promise<ReadText> {
+export async function readText(path: string, files = new ReadFiles()): Promise<ReadText> {
   try {
-    return { text: new TextDecoder('utf-8', { fatal: true }).decode(await readFile(path)) }
+    return { text: new TextDecoder('utf-8', { fatal: true }).decode(await files.read(path)) }
   } catch (error) {
     return { fault: whyUnreadable(error) }
   }

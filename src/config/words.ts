@@ -107,6 +107,12 @@ export const backendUrl = () =>
     })
     .register(kinds, { kind: 'url' })
 
+/** It can't name another host: `//` and `\\` would. */
+export const healthPath = () =>
+  z.string().regex(/^\/(?![/\\])[!"$-~]*$/, {
+    error: 'write a path of visible ASCII characters without #, such as /health',
+  })
+
 function urlFault(text: string): string | undefined {
   const url = URL.parse(text)
   const help = 'write the http:// or https:// URL that ends in /v1'

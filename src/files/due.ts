@@ -3,7 +3,7 @@
 // account is announced before anything is due.
 
 import { setTimeout as wait } from 'node:timers/promises'
-import type { Redis } from 'ioredis'
+import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
 import { keys } from '../redis/redis.ts'
 import { isUnclear, numberAt, unavailable } from '../redis/scripts.ts'

@@ -2,7 +2,7 @@
 // a file has a row only while the store has its object. An object without a row is queued in `due` until the store has
 // removed it. A file is gone as soon as its session is gone, long before a sweeper comes.
 
-import type { Redis } from 'ioredis'
+import type { Redis } from '../redis/client.ts'
 import { quotaWords } from '../accounts/plan.ts'
 import type { Quota } from '../accounts/plan.ts'
 import type { Room } from '../accounts/room.ts'
@@ -146,6 +146,7 @@ export class FileBook {
       if (!isOurs) throw new GatewayError('session_not_found')
     }
     const rows = {
+      ref,
       key: session === undefined ? keys.files(ref) : keys.sessionFiles(ref, session),
       read: async (ids: readonly string[]) => (await findRows(redis, ref, ids)).map(toListed),
     }
@@ -159,6 +160,17 @@ export class FileBook {
     if (!isOurs) throw new GatewayError('file_not_found')
     // When this fails or takes too long, a sweeper removes the object: it is queued already.
     await soon(removeObject(this.#options, ref, id), patienceMs)
+  }
+
+  /** To be called before a session is deleted: if `removeSession` then fails, or never runs, a sweeper does its work. */
+  async expectRemoval(ref: string, session: string): Promise<void> {
+    const { redis, scripts, retryMs } = this.#options
+    const files = keys.sessionFiles(ref, session)
+    if (!isId('sess', session) || (await asked(redis.exists(files))) === 0) return
+    const names = [keys.storage(ref), keys.due(ref)]
+    const run = (minute: string) => scripts.run('expect', names, [session, minute, `${retryMs}`])
+    const dueMs = Date.now() + retryMs
+    accept(await persistently(redis, () => announced(redis, { ref, dueMs, run })))
   }
 
   /** Removes all files of a session that was deleted: the first objects here, the rest by a sweeper. */

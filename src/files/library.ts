@@ -17,6 +17,7 @@ export const fileScripts = {
     forget: { words: ['ok'] },
     drop: { after: ['announced', 'away'], words: ['ok', 'gone', 'announce'] },
     expire: { after: [storage, 'away'], words: ['ok', 'gone'] },
+    expect: { after: ['announced'], words: ['ok', 'announce'] },
     claim: { words: ['ok'] },
     outlive: { words: ['ok', 'gone'] },
     close: { words: ['ok', 'stays', 'announce'] },

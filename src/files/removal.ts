@@ -1,7 +1,7 @@
 // Removes files: the row at once, with the bytes that it counted; then the object. The script that removes the row also
 // queues the object, so neither a killed gateway nor a hanging store leaves the object behind.
 
-import type { Redis } from 'ioredis'
+import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
 import { keys } from '../redis/redis.ts'
 import type { ObjectStore } from '../store/store.ts'

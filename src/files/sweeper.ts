@@ -2,7 +2,7 @@
 // sessions. Every gateway has a sweeper. It takes what is due for a time, so that one gateway does the work; when that
 // gateway fails or dies, the work becomes due again.
 
-import type { Redis } from 'ioredis'
+import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
 import { keys } from '../redis/redis.ts'
 import { numberAt, textAt } from '../redis/scripts.ts'

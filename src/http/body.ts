@@ -5,7 +5,7 @@
 import type { IncomingMessage } from 'node:http'
 import { discard, free } from '../sharing/discard.ts'
 import { GatewayError } from '../errors.ts'
-import { SharedPool } from '../sharing/shared-pool.ts'
+import type { SharedPool } from '../sharing/shared-pool.ts'
 import { smallBytes } from './json/scan.ts'
 
 export interface BodyOptions {
@@ -43,8 +43,7 @@ export class ClientLeft extends Error {
 }
 
 /** Bodies up to 4 KiB are not counted: otherwise callers without a key could send them slowly and keep customers out. */
-export function createBodyBudget(maxBytes: number): BodyBudget {
-  const pool = new SharedPool(maxBytes)
+export function createBodyBudget(pool: SharedPool): BodyBudget {
   return {
     get usedBytes() {
       return pool.used

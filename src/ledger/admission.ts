@@ -1,5 +1,5 @@
-// Calls the two scripts that a request waits for, identify and admit, while the gate is open. A script is called again
-// when it needs the limits of another plan, or must reap more holds first. A script's refusal is thrown as the error of
+// Calls the scripts that a request waits for, while the gate is open: identify and admit before it begins, extend when a
+// stream in slices has used most of its hold. A script is called again when it needs the limits of another plan, or must reap more holds first. A script's refusal is thrown as the error of
 // its code; any unclear reply is thrown as ledger_unavailable.
 
 import type { Plan } from '../config/config.ts'
@@ -7,13 +7,15 @@ import { GatewayError } from '../errors.ts'
 import type { ErrorDetails } from '../errors.ts'
 import { accountKeys, keys } from '../redis/redis.ts'
 import type { Gate } from './gate.ts'
-import { Hold } from './hold.ts'
+import type { Hold } from './hold.ts'
+import { progressWords } from './leases.ts'
 import { wholeAmount, wholeTokens } from './price.ts'
 import { isUnclear, unavailable } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
 import type { LedgerScripts, LedgerWords } from './library.ts'
-import { readAdmitted, readIdentified } from './replies.ts'
-import type { AccountIdentity, AdmitRefused, Admitted, Asked, AdmitGranted } from './replies.ts'
+import { createPlanGuesses } from './plan-guesses.ts'
+import { readAdmitted, readExtended, readIdentified, toHold } from './replies.ts'
+import type { AccountIdentity, AdmitRefused, Admitted, Asked } from './replies.ts'
 import type { Spool } from './spool.ts'
 
 export interface IdentifyRequest {
@@ -30,6 +32,8 @@ export interface AdmitRequest extends IdentifyRequest {
   readonly want: number
   /** Below this the request is refused. */
   readonly min: number
+  /** The hold will be extended: beyond `min` it takes no more than a share of what is available. */
+  readonly isSliced?: boolean
   readonly promptTokens: number
   readonly outputTokens: number
   /** The fewest output tokens that suffice when the limit of tokens a minute is lower than what is wanted. Default: `outputTokens`. */
@@ -39,6 +43,8 @@ export interface AdmitRequest extends IdentifyRequest {
   /** Model id as configured. */
   readonly model: string
   readonly meta: HoldMeta
+  /** Shadow mode: limits and money do not refuse it, and what the account cannot pay of it is waived. */
+  readonly isShadow?: boolean
 }
 
 /** What a transaction says of its request. */
@@ -62,15 +68,27 @@ export interface AdmissionOptions {
   readonly onOwing: (ref: string) => void
 }
 
-type AdmissionScript = 'identify' | 'admit'
+/** Balance tokens. */
+export interface Extension {
+  /** What the hold shall have in all. */
+  readonly amount: number
+  /** The fewest that are to be added, also when they are more than a share of what is available. */
+  readonly least: number
+}
+
+type AdmissionScript = 'identify' | 'admit' | 'extend'
 
 interface Question<Script extends AdmissionScript, Answer> {
   readonly script: Script
-  readonly caller: Pick<IdentifyRequest, 'ref' | 'hmac'>
+  readonly keys: readonly string[]
   /** The script's ARGV after the first, made anew for each call. */
   readonly args: () => readonly string[]
   readonly read: (reply: Reply<LedgerWords[Script]>) => Asked<Answer>
+  readonly onPlan?: (plan: string) => void
 }
+
+/** A hold in slices leaves the others of these equal parts of what is available to the account's next streams. */
+const shares = 8
 
 /** Each round that ends in `again` has reaped 100 holds. */
 const maxRounds = 120
@@ -116,41 +134,59 @@ export class Admission {
   }
 
   async #hold(request: AdmitRequest): Promise<Hold> {
-    const { ref, hmac, scope, holdId, want, min, model } = request
+    const { ref, hmac, scope, holdId, want, min, model, isSliced, isShadow = false } = request
     const { promptTokens, outputTokens, leastOutputTokens = outputTokens } = request
     const wanted = wholeTokens(promptTokens) + wholeTokens(outputTokens)
     const fewest = wholeTokens(promptTokens) + wholeTokens(leastOutputTokens)
-    const note = { model: encodeURIComponent(model), meta: metaText(request.meta) }
-    const sizes = `${holdId} ${wholeAmount(want)} ${wholeAmount(min)} ${wanted} ${fewest}`
+    const note = { model: encodeURIComponent(model), meta: metaText(request.meta, isShadow) }
+    const sizes = `${holdId} ${wholeAmount(want)} ${wholeAmount(min)} ${wanted} ${fewest} ${isSliced ? shares : 1}`
     const tail = `${note.model} ${note.meta}`
     const args = () => [scope, sizes, this.#planFor(ref, model), model, tail, '']
-    const question = { script: 'admit', caller: request, args, read: readAdmitted } as const
+    const names = keysOf(request)
+    const onPlan = (plan: string) => this.#guesses.set(ref, plan)
+    const question = { script: 'admit', keys: names, args, read: readAdmitted, onPlan } as const
     const first = await this.#ask(question)
     const answer = mayBeLate(first) ? await this.#ask(question) : first
     if (answer.owed > 0) this.#options.onOwing(ref)
     if (answer.word !== 'ok') throw refusalOf(answer, request)
     const countedTokens = Math.min(wanted, answer.mostTokens)
-    return toHold({ id: holdId, ref, hmac, ...note, countedTokens }, answer)
+    return toHold({ id: holdId, ref, hmac, ...note, countedTokens, isShadow }, answer)
   }
 
   /** Resolves with false when the hold cannot be opened again. Passes no gate: the gate stays shut until lost holds are open again. */
   async openAgain(hold: Hold): Promise<boolean> {
     const { id, model, meta, keyId } = hold.fields
-    const sizes = `${id} ${hold.amount} 0 0 0`
+    const sizes = `${id} ${hold.amount} 0 0 0 1`
     const args = () => ['', sizes, noLimits, '', `${model} ${meta}`, keyId]
-    const caller = hold.fields
-    const answer = await this.#ask({ script: 'admit', caller, args, read: readAdmitted })
+    const names = keysOf(hold.fields)
+    const answer = await this.#ask({ script: 'admit', keys: names, args, read: readAdmitted })
     if (answer.word === 'account_suspended') hold.stop('account_suspended')
     if (answer.word !== 'ok') return false
     hold.reopened(answer.amount + answer.chargedBefore)
     return true
   }
 
+  /** Makes a hold larger. Resolves with whether more is available; rejects with ledger_unavailable. A hold that Redis does not know is opened again as it was, or its work is stopped. */
+  readonly extend = async (hold: Hold, { amount, least }: Extension): Promise<boolean> => {
+    this.#options.gate.pass()
+    const names = accountKeys(hold.fields.ref)
+    const args = () => [
+      progressWords(hold),
+      `${wholeAmount(amount)} ${wholeAmount(least)} ${shares}`,
+    ]
+    const answer = await this.#ask({ script: 'extend', keys: names, args, read: readExtended })
+    if (answer.word === 'ok') hold.extended(answer.amount)
+    else if (answer.word === 'account_suspended') hold.stop(answer.word)
+    else if (!(await this.openAgain(hold))) hold.stop('lost')
+    return answer.word !== 'ok' || answer.available > 0
+  }
+
   async #identify(caller: IdentifyRequest, operator: '1' | ''): Promise<AccountIdentity> {
     this.#options.gate.pass()
     const { ref, scope } = caller
     const args = () => [scope, operator]
-    const answer = await this.#ask({ script: 'identify', caller, args, read: readIdentified })
+    const names = keysOf(caller)
+    const answer = await this.#ask({ script: 'identify', keys: names, args, read: readIdentified })
     if (answer.word !== 'ok') throw new GatewayError(answer.word, { caller: answer.caller })
     const { identity } = answer
     if (identity.owed > 0) this.#options.onOwing(ref)
@@ -160,17 +196,17 @@ export class Admission {
 
   async #ask<Script extends AdmissionScript, Answer>({
     script,
-    caller: { ref, hmac },
+    keys: names,
     args,
     read,
+    onPlan,
   }: Question<Script, Answer>): Promise<Answer> {
     const { scripts, leaseMs, onReaped } = this.#options
-    const names = [...accountKeys(ref), keys.key(ref, hmac)]
     for (let round = 0; round < maxRounds; round++) {
       const asked = read(await scripts.run(script, names, [`${leaseMs}`, ...args()]))
       if (asked.reaped > 0) onReaped(asked.reaped)
       if (asked.is === 'answer') return asked.answer
-      if (asked.is === 'plan') this.#guesses.set(ref, asked.plan)
+      if (asked.is === 'plan') onPlan?.(asked.plan)
     }
     throw unavailable(new Error('A script asked for more too often'))
   }
@@ -179,6 +215,11 @@ export class Admission {
     return planArgument(this.#guesses.get(ref), this.planOf(ref), model)
   }
 }
+
+const keysOf = ({ ref, hmac }: Pick<IdentifyRequest, 'ref' | 'hmac'>) => [
+  ...accountKeys(ref),
+  keys.key(ref, hmac),
+]
 
 /** ARGV 4 of admit for a hold that was admitted before. */
 const noLimits = '1 - - - '
@@ -243,38 +284,14 @@ function shortage({ limits, caller, available, owed }: AdmitRefused, needed: num
   })
 }
 
-function metaText({ requestId, sessionId, messageId }: HoldMeta): string {
-  return JSON.stringify({ request_id: requestId, session_id: sessionId, message_id: messageId })
+/** The scripts look for `"shadow":true`: so a hold stays one of shadow mode, whichever gateway settles or reaps it. */
+function metaText({ requestId, sessionId, messageId }: HoldMeta, isShadow: boolean): string {
+  return JSON.stringify({
+    request_id: requestId,
+    session_id: sessionId,
+    message_id: messageId,
+    shadow: isShadow || undefined,
+  })
 }
 
 const minuteMs = 60_000
-
-type NewHold = Pick<Hold['fields'], 'id' | 'ref' | 'hmac' | 'model' | 'meta' | 'countedTokens'>
-
-function toHold(asked: NewHold, granted: AdmitGranted): Hold {
-  const { limits, accountId, accountName, plan, keyId, nowMs } = granted
-  const minute = Math.floor(nowMs / minuteMs)
-  return new Hold({ ...asked, accountId, accountName, plan, keyId, limits, minute }, granted.amount)
-}
-
-/** The guesses that were unused for longest are dropped first. */
-const maxAccounts = 10_000
-
-/** Which plan an account was on when last seen: admit needs the plan's limits in the same call that reads the plan. A wrong guess costs one more call. */
-export function createPlanGuesses() {
-  const plans = new Map<string, string>()
-  const set = (ref: string, plan: string) => {
-    plans.delete(ref)
-    plans.set(ref, plan)
-    if (plans.size > maxAccounts) plans.delete(plans.keys().next().value ?? '')
-  }
-  return {
-    get(ref: string): string {
-      const plan = plans.get(ref)
-      if (plan === undefined) return 'default'
-      set(ref, plan)
-      return plan
-    },
-    set,
-  }
-}

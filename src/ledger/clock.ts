@@ -11,8 +11,11 @@ export function createRedisClock(now: () => number = Date.now) {
 
 export type ConnectedClock = ReturnType<typeof createConnectedClock>
 
-/** Grows only between good replies on one connection. A write that is old enough by this clock is kept by Redis. */
-export function createConnectedClock(now: () => number = () => performance.now()) {
+/** Grows only between good replies on one connection, to all of Redis. A write that is old enough by this clock is kept by Redis. */
+export function createConnectedClock(
+  link: { readonly isWhole: boolean },
+  now: () => number = () => performance.now(),
+) {
   let ageMs = 0
   let lastGood: number | undefined
   return {
@@ -20,6 +23,8 @@ export function createConnectedClock(now: () => number = () => performance.now()
       return ageMs
     },
     good(): void {
+      // The others go on answering while a primary is away: that time must not count at the next reply.
+      if (!link.isWhole) return void (lastGood = undefined)
       const at = now()
       if (lastGood !== undefined) ageMs += at - lastGood
       lastGood = at

@@ -2,9 +2,9 @@
 // an account owes something. The amounts are read from the accounts, and an account that owes nothing leaves the set.
 // A debtor that is missing in the set (a killed gateway, a Redis that forgot) is found when all accounts are read.
 
-import type { Redis } from 'ioredis'
+import type { Redis } from '../redis/client.ts'
 import { keys } from '../redis/redis.ts'
-import { allRefs } from './audit.ts'
+import { refsInGroups } from './audit.ts'
 
 export type Debtors = ReturnType<typeof createDebtors>
 
@@ -55,14 +55,7 @@ export function createDebtors(redis: Redis) {
     },
     /** Looks at every account, so that the next sum has all. */
     async findAll(): Promise<void> {
-      let refs: string[] = []
-      for await (const ref of allRefs(redis)) {
-        refs.push(ref)
-        if (refs.length < chunk) continue
-        await addOwing(refs)
-        refs = []
-      }
-      await addOwing(refs)
+      for await (const refs of refsInGroups(redis, chunk)) await addOwing(refs)
     },
   }
 }

@@ -18,7 +18,6 @@ export function createGate(link: ScriptLink, { onProblem, connected, recover }: 
   let connection = 0
   const open = async () => {
     const mine = ++connection
-    isOpen = false
     let said = ''
     while (!isStopped && link.up && mine === connection) {
       try {
@@ -26,6 +25,11 @@ export function createGate(link: ScriptLink, { onProblem, connected, recover }: 
         isOpen = mine === connection
         return
       } catch (error) {
+        // Of a Cluster, the accounts of the other primaries go on; the one that is away will call this again.
+        if (link.up && !link.isWhole) {
+          isOpen = mine === connection
+          return
+        }
         // Reported once for each reason. A connection that is lost meanwhile is reported elsewhere.
         if (link.up && String(error) !== said) {
           said = String(error)

@@ -1,6 +1,7 @@
 // One admitted request: what it may cost, what it has cost so far, and how its work is told to stop.
 
 import type { LimitStates } from '../errors.ts'
+import type { ExcusedCode } from './library.ts'
 import type { Linked } from '../sharing/linked-list.ts'
 import { noTokens } from '../tokens/token-counts.ts'
 import type { TokenCounts } from '../tokens/token-counts.ts'
@@ -41,6 +42,10 @@ export interface HoldFields {
   /** What the tokens-a-minute limit counted, and in which minute. */
   readonly countedTokens: number
   readonly minute: number
+  /** Missing money does not stop its work. */
+  readonly isShadow: boolean
+  /** In shadow mode: what would have refused it. */
+  readonly wouldRefuse: ExcusedCode | undefined
 }
 
 export class Hold implements Linked<Hold> {
@@ -52,10 +57,13 @@ export class Hold implements Linked<Hold> {
   previous: Hold | undefined
   next: Hold | undefined
   #read: (() => Progress) | undefined
+  #gauge: (() => Promise<void>) | undefined
   #amount: number
   #isLowered = false
   #stopped: StopReason | undefined
+  #wouldStop = false
   #listener: ((reason: StopReason) => void) | undefined
+  #onSpent: (() => void) | undefined
 
   constructor(fields: HoldFields, amount: number) {
     this.fields = fields
@@ -71,14 +79,30 @@ export class Hold implements Linked<Hold> {
     return this.#read?.() ?? noProgress
   }
 
-  /** `read` is called at each checkpoint, so that nothing has to be added up per event. */
-  watch(read: () => Progress): void {
+  /** `read` is called at each checkpoint, so that nothing has to be added up per event; `gauge` before that, for what has to be counted. */
+  watch(read: () => Progress, gauge?: () => Promise<void>): void {
     this.#read = read
+    this.#gauge = gauge
   }
 
-  /** The most that the request may cost in all. Shrinks where a lost hold was opened again with less. */
+  /** For the ledger alone, ahead of a checkpoint. Never rejects. */
+  async gauge(): Promise<void> {
+    // What cannot be counted stays as it was estimated.
+    await this.#gauge?.().catch(() => undefined)
+  }
+
+  /** The most that the request may cost in all. Shrinks where a lost hold was opened again with less; grows where it is held in slices. */
   get amount(): number {
     return this.#amount
+  }
+
+  get isStopped(): boolean {
+    return this.#stopped !== undefined
+  }
+
+  /** In shadow mode: the work has used up its money, and goes on. */
+  get wouldStop(): boolean {
+    return this.#wouldStop
   }
 
   /** The listener is called once, also for a stop that came before. It must stop the work; the hold is settled when the work ends. */
@@ -89,6 +113,10 @@ export class Hold implements Linked<Hold> {
 
   /** For the ledger alone. */
   stop(reason: StopReason): void {
+    if (this.fields.isShadow && reason === 'insufficient_balance') {
+      this.#wouldStop = true
+      return
+    }
     if (this.#stopped) return
     this.#stopped = reason
     this.#listener?.(reason)
@@ -101,8 +129,20 @@ export class Hold implements Linked<Hold> {
     this.stopIfSpent()
   }
 
+  /** For the ledger alone: what Redis holds after an extension. */
+  extended(amount: number): void {
+    this.#amount = amount
+  }
+
+  /** Instead of a stop, the listener is called when a hold that was opened again with less is used up: it may extend the hold. */
+  onSpent(listener: () => void): void {
+    this.#onSpent = listener
+  }
+
   /** For the ledger alone. A hold of its original size needs no check, because its output was bounded to fit. */
   stopIfSpent(): void {
-    if (this.#isLowered && this.progress.charge >= this.#amount) this.stop('insufficient_balance')
+    if (!this.#isLowered || this.progress.charge < this.#amount) return
+    if (this.#onSpent) this.#onSpent()
+    else this.stop('insufficient_balance')
   }
 }

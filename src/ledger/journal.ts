@@ -1,7 +1,7 @@
 // The journal as transactions: an entry for each change of the balance; old entries are in the archive, all others in
 // Redis' stream. A transaction's id is its stream id rewritten, so ids sort as the changes happened.
 
-import type { Redis } from 'ioredis'
+import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
 import { directionOf, listOf } from '../http/page.ts'
 import type { List, Page } from '../http/page.ts'
@@ -9,6 +9,7 @@ import { keys } from '../redis/redis.ts'
 import type { CreditOrder } from './orders.ts'
 import { numberAt, textAt } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
+import { FairTurns } from '../sharing/fair-turns.ts'
 import { fromWords, toUsage } from '../tokens/token-counts.ts'
 import type { UsageFields } from '../tokens/token-counts.ts'
 
@@ -27,6 +28,8 @@ export interface Transaction {
   readonly cut?: boolean
   /** Balance tokens that were used and could not be paid then. */
   readonly owed?: number
+  /** Balance tokens that were used in shadow mode, could not be paid then, and will not be. Negative in a correction. */
+  readonly waived?: number
   /** Balance tokens that a backend reported beyond what the request can have used: not charged. */
   readonly implausible?: number
   readonly request_id?: string
@@ -63,6 +66,10 @@ export interface JournalPlace {
   readonly archive: OldEntries | undefined
 }
 
+const pagesAtOnce = 4
+/** A page may read from the archive, too, and an account may ask for hundreds at once: it waits for its turn. */
+const pages = new FairTurns(pagesAtOnce)
+
 export async function readTransactions(
   place: JournalPlace,
   ref: string,
@@ -71,7 +78,8 @@ export async function readTransactions(
   const { limit } = page
   const { cursor: id, isUpwards, isTurned } = directionOf(page)
   const cursor = id === undefined ? undefined : streamId(id)
-  const entries = await readEntries(place, ref, { isUpwards, cursor, count: limit + 1 })
+  const options = { isUpwards, cursor, count: limit + 1 }
+  const entries = await pages.run(ref, () => readEntries(place, ref, options))
   const data = entries.slice(0, limit).map(toTransaction)
   if (isTurned) data.reverse()
   return listOf(data, entries.length > limit)
@@ -154,7 +162,8 @@ export function fieldsOf([, fields]: JournalEntry): Readonly<Record<string, stri
 
 export function toTransaction(entry: JournalEntry): Transaction {
   const fields = fieldsOf(entry)
-  const { type, amount, balance, model, usage, flags = '', owed, implausible, meta } = fields
+  const { type, amount, balance, model, usage, flags = '' } = fields
+  const { owed, waived, implausible, meta } = fields
   return {
     id: transactionId(entry[0]),
     object: 'billing.transaction',
@@ -166,6 +175,7 @@ export function toTransaction(entry: JournalEntry): Transaction {
     ...(model !== undefined && { estimated: flags.includes('e') }),
     ...(flags.includes('c') && { cut: true }),
     ...(owed !== undefined && { owed: Number(owed) }),
+    ...(waived !== undefined && { waived: Number(waived) }),
     ...(implausible !== undefined && { implausible: Number(implausible) }),
     ...parseMeta(meta),
     created_at: Math.floor(Number.parseInt(entry[0], 10) / 1000),

@@ -1,11 +1,14 @@
 // The holds of this process: what they have used goes to Redis now and then, which also renews their leases.
-// A hold that Redis no longer knows (its gateway was frozen, or Redis forgot it) is opened again for what is left.
+// A hold that Redis no longer knows (its gateway was frozen, or Redis forgot it) is opened again for what is left. What
+// holds have used is gauged ahead of each round, but no lease waits long for that.
 
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Hold } from './hold.ts'
 import { wholeAmount, wholeCounts } from './price.ts'
 import { textAt } from '../redis/scripts.ts'
 import { accountKeys } from '../redis/redis.ts'
 import { LinkedList } from '../sharing/linked-list.ts'
+import { soon } from '../sharing/patience.ts'
 import type { LedgerScripts } from './library.ts'
 
 export interface LeasesOptions {
@@ -19,11 +22,15 @@ export interface LeasesOptions {
 }
 
 const chunk = 100
+/** So long gauging may take at a time. */
+const turnMs = 1
 
 export class Leases {
   readonly #options: LeasesOptions
   readonly #holds = new LinkedList<Hold>()
   #timer: NodeJS.Timeout | undefined
+  /** A pass over all holds that has not ended. */
+  #gauging: Promise<void> | undefined
   #isRunning = false
 
   constructor(options: LeasesOptions) {
@@ -77,7 +84,7 @@ export class Leases {
 
   async #renewSome(ref: string, some: readonly Hold[]): Promise<readonly Hold[]> {
     const { scripts, leaseMs } = this.#options
-    const args = [`${leaseMs}`, ...some.map(progressOf)]
+    const args = [`${leaseMs}`, ...some.map(progressWords)]
     const reply = await scripts.run('checkpoint', accountKeys(ref), args)
     const isSuspended = textAt(reply, 2) === 'suspended'
     const lost: Hold[] = []
@@ -97,7 +104,19 @@ export class Leases {
     this.#timer = setTimeout(() => void this.#tick(), ms * (0.8 + Math.random() * 0.2)).unref()
   }
 
+  async #gaugeAll(): Promise<void> {
+    let sinceMs = performance.now()
+    for (const hold of this.#holds.members()) {
+      if (hold.isListed) await hold.gauge()
+      if (performance.now() - sinceMs < turnMs) continue
+      await nextTurn()
+      sinceMs = performance.now()
+    }
+  }
+
   async #renewAll(): Promise<void> {
+    this.#gauging ??= this.#gaugeAll().finally(() => (this.#gauging = undefined))
+    await soon(this.#gauging, this.#options.leaseMs / 10)
     await this.reopen(await this.renew())
   }
 
@@ -110,7 +129,8 @@ export class Leases {
   }
 }
 
-function progressOf({ id, progress }: Hold): string {
+/** What a checkpoint says of a hold. */
+export function progressWords({ id, progress }: Hold): string {
   const { prompt, cached, completion } = wholeCounts(progress)
   return `${id} ${wholeAmount(progress.charge)} ${prompt} ${cached} ${completion}`
 }

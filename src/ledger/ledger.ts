@@ -1,6 +1,6 @@
 // The prepaid balance: who may spend, what is held, what was charged. All sums live in Redis, and only scripts change
 // them. Here the ledger is put together, started and closed. What a request needs of it are its parts' own methods:
-// admission.ts identifies and makes holds, orders.ts settles them. Meanwhile leases.ts renews the holds of this process;
+// admission.ts identifies, makes and extends holds, orders.ts settles them. Meanwhile leases.ts renews the holds of this process;
 // outbox.ts has the writes that Redis must not lose. Promises: no balance is negative, no token appears or vanishes, each
 // hold is charged exactly once, a crash loses nothing (docs/money.md). The ledger sets no prices.
 
@@ -8,7 +8,7 @@ import type { Plan } from '../config/config.ts'
 import type { Page } from '../http/page.ts'
 import { createArchive } from './archive.ts'
 import type { ObjectStore } from '../store/store.ts'
-import { allRefs, audit } from './audit.ts'
+import { audit, refsInGroups } from './audit.ts'
 import { toBalance } from './balance.ts'
 import { creditOrder, creditRefusal } from './credit.ts'
 import type { CreditRequest } from './credit.ts'
@@ -66,7 +66,9 @@ export interface LedgerEvents extends SpoolEvents {
   problem?(message: string, cause: unknown): void
 }
 
-export interface Ledger extends Pick<Admission, 'identify' | 'admit' | 'planOf'>, Bookkeeping {
+type Admitting = Pick<Admission, 'identify' | 'admit' | 'extend' | 'planOf'>
+
+export interface Ledger extends Admitting, Bookkeeping {
   readonly settle: Settle
   /** Whether paid work is admitted: not while Redis is away, not before this process has renewed its holds, and not while the spool is full. */
   readonly isOpen: boolean
@@ -95,6 +97,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
   return {
     identify: admission.identify,
     admit: admission.admit,
+    extend: admission.extend,
     planOf: admission.planOf,
     settle: createSettle({ outbox, onEnded: (hold) => leases.remove(hold) }),
     ...bookkeeping(options, parts),
@@ -165,7 +168,7 @@ function partsOf(options: LedgerOptions, spool: Spool) {
 /** The scripts; each reply tells the time of Redis, and that Redis is there. */
 function asking({ link, events = {}, now }: LedgerOptions) {
   const clock = createRedisClock(now)
-  const connected = createConnectedClock()
+  const connected = createConnectedClock(link)
   const scripts = createScripts({
     link,
     library: ledgerScripts,
@@ -208,7 +211,9 @@ function upkeep({ link, outbox, spool, connected }: UpkeepOptions): () => Promis
   return async () => {
     await spool.retry()
     // An idle gateway gets no replies, and without replies the age of the outbox entries does not grow.
-    if (link.up && outbox.size > 0) await link.client.ping().then(connected.good)
+    if (link.up && outbox.size > 0) {
+      await link.client.ping().then(() => connected.good())
+    }
     await outbox.sweep()
     if (performance.now() - last < 10_000) return
     last = performance.now()
@@ -216,6 +221,9 @@ function upkeep({ link, outbox, spool, connected }: UpkeepOptions): () => Promis
     outbox.adopt(await spool.takeOver())
   }
 }
+
+/** Accounts whose journals are archived together: each may have a thousand entries in memory. */
+const archivedAtOnce = 8
 
 type Bookkeeping = ReturnType<typeof bookkeeping>
 
@@ -246,8 +254,10 @@ function bookkeeping(options: LedgerOptions, parts: Parts) {
     async archive(): Promise<number> {
       let count = 0
       if (!archive) return count
-      for await (const ref of allRefs(link.client)) {
-        count += await archive.archive(ref, clock.now() - journalKeepMs)
+      const before = () => clock.now() - journalKeepMs
+      for await (const refs of refsInGroups(link.client, archivedAtOnce)) {
+        const counts = await Promise.all(refs.map((ref) => archive.archive(ref, before())))
+        for (const one of counts) count += one
       }
       return count
     },

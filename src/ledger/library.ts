@@ -11,6 +11,16 @@ const refusals = [
   'account_suspended',
 ] as const
 
+/** Limits and missing money refuse with these codes; in shadow mode they refuse nobody. */
+export const excusable = [
+  'invalid_parameter',
+  'rate_limit_exceeded',
+  'concurrency_limit_exceeded',
+  'insufficient_balance',
+] as const
+
+export type ExcusedCode = (typeof excusable)[number]
+
 export const ledgerScripts = {
   folder: new URL('lua/', import.meta.url),
   scripts: {
@@ -20,20 +30,13 @@ export const ledgerScripts = {
     },
     admit: {
       after: ['prelude', 'admission'],
-      words: [
-        'ok',
-        'plan',
-        'again',
-        ...refusals,
-        'model_not_allowed',
-        'invalid_parameter',
-        'rate_limit_exceeded',
-        'concurrency_limit_exceeded',
-        'insufficient_balance',
-        'released',
-      ],
+      words: ['ok', 'plan', 'again', ...refusals, 'model_not_allowed', ...excusable, 'released'],
     },
     checkpoint: { after: ['prelude'], words: ['ok'] },
+    extend: {
+      after: ['prelude', 'admission'],
+      words: ['ok', 'again', 'gone', 'account_suspended'],
+    },
     settle: { after: ['prelude'], words: ['ok', 'late', 'account_not_found'] },
     credit: {
       after: ['prelude'],

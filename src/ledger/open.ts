@@ -25,6 +25,8 @@ export interface LedgerParts {
   readonly store: ObjectStore
   readonly metrics: Metrics
   readonly log: Log
+  /** The plans as they are now; by default those of the configuration. */
+  readonly plans?: () => Config['plans']
 }
 
 export interface OpenLedger {
@@ -33,12 +35,12 @@ export interface OpenLedger {
 }
 
 export async function openLedger(config: Config, parts: LedgerParts): Promise<OpenLedger> {
-  const { redis, store, log } = parts
+  const { redis, store, log, plans = () => config.plans } = parts
   const ledger = await createLedger({
     link: redis,
     spoolDir: join(config.data, 'spool'),
     leaseMs: ledgerSettings.of(config).lease,
-    plans: () => config.plans,
+    plans,
     archiveStore: store,
     events: eventsOf(parts),
   })

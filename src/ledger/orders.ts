@@ -78,16 +78,19 @@ export function createSettle({ outbox, onEnded }: SettlingOptions): Settle {
 }
 
 export function settleOrder(hold: Hold, ending: Settlement): SettleOrder {
-  const { id, ref, hmac, keyId, model, meta, countedTokens, minute } = hold.fields
+  const { id, ref, hmac, keyId, model, meta, countedTokens, minute, wouldRefuse } = hold.fields
   hold.watch(() => ending)
+  const used = wholeCounts(ending)
+  // What would have been refused was not counted at admission, so there is no count to correct.
+  const counted = wouldRefuse ? used.prompt + used.completion : countedTokens
   return {
     kind: 'settle',
     ref,
     hmac,
     id,
     charge: wholeAmount(ending.charge),
-    ...wholeCounts(ending),
-    counted: countedTokens,
+    ...used,
+    counted,
     minute,
     implausible: wholeAmount(ending.implausible ?? 0),
     keyId,

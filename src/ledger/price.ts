@@ -20,13 +20,23 @@ export function charge(price: Price, { prompt, cached, completion }: TokenCounts
   return bounded((sum + micro - 1n) / micro)
 }
 
+export interface Affording {
+  readonly amount: number
+  readonly promptTokens: number
+  /** So many of the prompt's tokens cost less. */
+  readonly cachedTokens?: number
+  readonly choices: number
+}
+
 /** The most output tokens for each choice such that prompt and output together charge no more than `amount`. */
 export function outputAfforded(
   price: Price,
-  { amount, promptTokens, choices }: { amount: number; promptTokens: number; choices: number },
+  { amount, promptTokens, cachedTokens = 0, choices }: Affording,
 ): number {
-  const left =
-    BigInt(count(amount)) * micro - price.request - BigInt(count(promptTokens)) * price.input
+  const input =
+    BigInt(count(promptTokens - cachedTokens)) * price.input +
+    BigInt(count(cachedTokens)) * price.cachedInput
+  const left = BigInt(count(amount)) * micro - price.request - input
   if (left < 0n) return 0
   if (price.output === 0n) return Number.MAX_SAFE_INTEGER
   return bounded(left / (price.output * BigInt(Math.max(1, count(choices)))))

@@ -1,9 +1,11 @@
-// What admit.lua and identify.lua answer, as typed values: the positions in their replies are known here alone. The words
+// What admit.lua, identify.lua and extend.lua answer, as typed values: the positions in their replies are known here alone. The words
 // are those of the library, so every refusal but `released` is a code of errors.ts.
 
 import type { LimitState, LimitStates, RefusedCaller } from '../errors.ts'
 import { numberAt, textAt } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
+import { Hold } from './hold.ts'
+import { excusable } from './library.ts'
 import type { LedgerWords } from './library.ts'
 
 /** `again`: there were more holds to reap. `plan`: the account is on another plan than the one whose limits were sent. */
@@ -64,8 +66,22 @@ function granted(reply: Reply) {
     owed: numberAt(reply, 13),
     /** The lower limit of tokens a minute of account and key: no more was counted. */
     mostTokens: mostAt(reply, 14),
+    /** With what it would have been refused, if this were not shadow mode. */
+    wouldRefuse: excusable.find((code) => code === textAt(reply, 15)),
     nowMs: reply.nowMs,
   }
+}
+
+type NewHold = Pick<
+  Hold['fields'],
+  'id' | 'ref' | 'hmac' | 'model' | 'meta' | 'countedTokens' | 'isShadow'
+>
+
+export function toHold(asked: NewHold, granted: AdmitGranted): Hold {
+  const { limits, accountId, accountName, plan, keyId, wouldRefuse, nowMs } = granted
+  const minute = Math.floor(nowMs / minuteMs)
+  const found = { accountId, accountName, plan, keyId, limits, minute, wouldRefuse }
+  return new Hold({ ...asked, ...found }, granted.amount)
 }
 
 const ofUnknownKey = {
@@ -87,6 +103,20 @@ function refused(reply: Reply): Omit<AdmitRefused, 'word'> {
     owed: numberAt(reply, 11),
     mostTokens: mostAt(reply, 12),
   }
+}
+
+/** What has become of a hold that was to be larger. */
+export type Extended =
+  | { readonly word: 'ok'; readonly amount: number; readonly available: number }
+  | { readonly word: 'gone' | 'account_suspended' }
+
+export function readExtended(reply: Reply<LedgerWords['extend']>): Asked<Extended> {
+  const { word } = reply
+  const reaped = numberAt(reply, 2)
+  if (word === 'again') return { is: 'again', reaped }
+  const answer =
+    word === 'ok' ? { word, amount: numberAt(reply, 3), available: numberAt(reply, 4) } : { word }
+  return { is: 'answer', reaped, answer }
 }
 
 export function readIdentified(reply: Reply<LedgerWords['identify']>): Asked<Identified> {

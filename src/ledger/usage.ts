@@ -1,12 +1,13 @@
 // Usage sums for charts, for each hour or day, by model or by key, as settle.lua and the reaping counted them; and the
 // query of GET …/usage, for a customer's and for the operator's route alike.
 
-import type { Redis } from 'ioredis'
+import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
 import { single } from '../http/page.ts'
 import type { List } from '../http/page.ts'
 import { invalid, invalidParameter } from '../http/refusals.ts'
 import { keys } from '../redis/redis.ts'
+import { FairTurns } from '../sharing/fair-turns.ts'
 import { fromWords, noTokens } from '../tokens/token-counts.ts'
 import type { TokenCounts } from '../tokens/token-counts.ts'
 
@@ -28,6 +29,8 @@ export interface UsageRow {
   readonly prompt_tokens: number
   readonly completion_tokens: number
   readonly cost: number
+  /** The part of `cost` that was waived in shadow mode. */
+  readonly waived?: number
 }
 
 /** Always the whole list: its rows have no ids to use as a cursor. */
@@ -70,6 +73,10 @@ function oneOf<T extends string>(
   return found
 }
 
+const readsAtOnce = 4
+/** A read asks for up to a thousand rows, and an account may ask hundreds of times at once: it waits for its turn. */
+const reads = new FairTurns(readsAtOnce)
+
 export async function readUsage(redis: Redis, ref: string, query: UsageQuery): Promise<UsageList> {
   const { from, to, bucket, groupBy } = query
   const seconds = secondsOf[bucket]
@@ -82,7 +89,7 @@ export async function readUsage(redis: Redis, ref: string, query: UsageQuery): P
   const numbers = Array.from({ length: Math.max(0, count) }, (_, i) => first + i)
   const key = bucket === 'hour' ? keys.usageHour : keys.usageDay
   const read = (number: number) => redis.hgetall(key(ref, number))
-  const found = await asked(Promise.all(numbers.map(read)))
+  const found = await reads.run(ref, () => asked(Promise.all(numbers.map(read))))
   const data = found.flatMap((fields, i) => rowsOf(fields, (first + i) * seconds, seconds, groupBy))
   return { object: 'list', data, first_id: null, last_id: null, has_more: false }
 }
@@ -90,11 +97,12 @@ export async function readUsage(redis: Redis, ref: string, query: UsageQuery): P
 interface Sums extends TokenCounts {
   readonly requests: number
   readonly cost: number
+  readonly waived: number
 }
 
-const noSums: Sums = { requests: 0, ...noTokens, cost: 0 }
+const noSums: Sums = { requests: 0, ...noTokens, cost: 0, waived: 0 }
 
-/** A field is `<model>|<key id>`. */
+/** A field is `<model>|<key id>`, with `|waived` behind it for what was waived. */
 function groupOf(field: string, groupBy: UsageQuery['groupBy']): string {
   const [model = '', keyId = ''] = field.split('|')
   if (groupBy === 'model') return decodeURIComponent(model)
@@ -124,14 +132,16 @@ function rowsOf(
       prompt_tokens: sums.prompt,
       completion_tokens: sums.completion,
       cost: sums.cost,
+      ...(sums.waived !== 0 && { waived: sums.waived }),
     }))
 }
 
-/** `<requests> <prompt> <cached> <completion> <cost>` */
+/** `<requests> <prompt> <cached> <completion> <cost>`; what was waived is the sixth word of a field of its own. */
 function sumsIn(value: string): Sums {
   const [requests, ...words] = value.split(' ')
-  const cost = words[3] ?? 0
-  return { requests: Number(requests), ...fromWords(words), cost: Number(cost) }
+  const [cost = 0, waived = 0] = words.slice(3)
+  const counts = { requests: Number(requests), ...fromWords(words) }
+  return { ...counts, cost: Number(cost), waived: Number(waived) }
 }
 
 function sum(a: Sums, b: Sums): Sums {
@@ -141,5 +151,6 @@ function sum(a: Sums, b: Sums): Sums {
     cached: a.cached + b.cached,
     completion: a.completion + b.completion,
     cost: a.cost + b.cost,
+    waived: a.waived + b.waived,
   }
 }

@@ -6,7 +6,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import { asGatewayError } from '../errors.ts'
 import type { GatewayError } from '../errors.ts'
 import { answering } from '../exchange.ts'
-import type { Answer, Caller, Claim, Exchange, Facts, Granted } from '../exchange.ts'
+import type { Answer, Caller, Exchange, Facts, Granted } from '../exchange.ts'
 import type { Identity, Route, Want } from '../exchange.ts'
 import { ClientLeft, readJsonBody } from '../http/body.ts'
 import type { BodyBudget, BodyShare } from '../http/body.ts'
@@ -17,6 +17,8 @@ import type { ReaderLimits } from '../http/slow-reader.ts'
 import { newId } from '../ids.ts'
 import { live } from '../lifecycle.ts'
 import type { Life, NamedHooks, Wire } from '../lifecycle.ts'
+import type { Claim } from '../redis/claims.ts'
+import type { Edition } from '../edition.ts'
 import type { Gateway, NamedRunning } from '../plugin.ts'
 import { isOutage } from '../redis/scripts.ts'
 import { free } from '../sharing/discard.ts'
@@ -57,6 +59,7 @@ export class Arrival implements Exchange {
   granted: Granted | undefined = undefined
   meter: Exchange['meter'] = undefined
   stop: Exchange['stop'] = undefined
+  pause: Exchange['pause'] = undefined
   finishesAlone = false
   work: Promise<unknown> | undefined = undefined
   written: Promise<void> | undefined = undefined
@@ -104,6 +107,15 @@ export class Arrival implements Exchange {
     return this.#leaving.signal
   }
 
+  /** Called at the end: an idle connection holds its newest exchange, and with it what that exchange still has. */
+  forget(): void {
+    this.#body = nothing
+    this.want = undefined
+    this.meter = undefined
+    this.stop = undefined
+    this.work = undefined
+  }
+
   /** Called when the client closed before the answer was complete. */
   leave(): void {
     this.#hasLeft = true
@@ -136,8 +148,7 @@ export class Inside extends AbortController implements Linked<Inside> {
 
 /** What each request of a listener finds. */
 export interface Handling {
-  readonly gateway: Gateway
-  readonly plugins: readonly NamedRunning[]
+  readonly edition: Edition
   readonly ownerOf: ReadonlyMap<Route, NamedRunning>
   readonly inside: LinkedList<Inside>
   readonly budget: BodyBudget
@@ -146,7 +157,8 @@ export interface Handling {
 }
 
 export function requestHandler(handling: Handling): OnRequest {
-  const { gateway, inside } = handling
+  const { edition, inside } = handling
+  const { gateway } = edition
   const onHookFailure = (plugin: string, err: unknown) => {
     gateway.metrics.hookErrors.inc({ plugin })
     if (!isOutage(err, gateway.redis)) gateway.log.error({ err, plugin }, 'a hook failed')
@@ -154,6 +166,7 @@ export function requestHandler(handling: Handling): OnRequest {
   return async (req: IncomingMessage, res: ServerResponse) => {
     const controller = new Inside()
     inside.add(controller)
+    edition.enter()
     const share: BodyShare = handling.budget.share(() => x.caller?.ref ?? '')
     const x = new Arrival(req, handling, { signal: controller.signal, memory: share })
     const onClose = () => {
@@ -166,18 +179,20 @@ export function requestHandler(handling: Handling): OnRequest {
       const wire = new HttpWire({ req, res, x, share, gateway })
       await live(x, wire, { ...begun(x, handling), onHookFailure })
     } finally {
+      x.forget()
       share.release()
       inside.delete(controller)
+      edition.leave()
     }
   }
 }
 
 /** The route's hooks come just after those of its plugin. */
-function begun(x: Exchange, { plugins, ownerOf }: Handling): Omit<Life, 'onHookFailure'> {
+function begun(x: Exchange, { edition, ownerOf }: Handling): Omit<Life, 'onHookFailure'> {
   const owner = ownerOf.get(x.route)
   const serving = x.route.begin(x)
   const hooks: NamedHooks[] = []
-  for (const one of plugins) {
+  for (const one of edition.plugins) {
     const own = one.begin?.(x)
     if (own) hooks.push(named(own, one.name))
     if (one === owner) hooks.push(named(serving, one.name))

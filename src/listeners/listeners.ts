@@ -1,7 +1,11 @@
 // Opens both listeners, with the routes of all plugins, and closes them: the drain waits for the exchanges that run.
 
+import { setTimeout as pause } from 'node:timers/promises'
+import { createSecureContext } from 'node:tls'
 import { requestHandler } from './arrival.ts'
-import type { Inside } from './arrival.ts'
+import type { Handling, Inside } from './arrival.ts'
+import type { Listen } from '../config/config.ts'
+import type { Edition } from '../edition.ts'
 import { GatewayError } from '../errors.ts'
 import { createBodyBudget } from '../http/body.ts'
 import { createClientAddress } from '../http/client-address.ts'
@@ -9,45 +13,53 @@ import { createRouter } from './router.ts'
 import type { Router } from './router.ts'
 import { createListener } from './server.ts'
 import type { HttpListener } from './server.ts'
-import type { Gateway, NamedRunning } from '../plugin.ts'
+import type { Gateway } from '../plugin.ts'
 import { LinkedList } from '../sharing/linked-list.ts'
 
 export interface Listeners {
   readonly public: HttpListener
   readonly admin: HttpListener
-  /** Refuses new work on the public port, lets running exchanges end, ends the rest after `drainMs`; then closes both listeners. */
-  close(): Promise<void>
+  /**
+   * Throws when the routes clash, or OpenSSL does not take the certificate. When the result is called, requests that come
+   * from then on begin with this configuration.
+   */
+  prepare(edition: Edition): () => void
+  /**
+   * Is not ready from now on; after `shutdown_delay` refuses new work on the public port, lets running exchanges end, ends
+   * the rest after `drain`; then closes both listeners. With `drainMs` it waits for that alone.
+   */
+  close(drainMs?: number): Promise<void>
+}
+
+type Side = 'public' | 'admin'
+
+/** Which of the ports this process opens; by default both. */
+export interface Ports {
+  readonly only?: Side
+  /** Several processes listen on the public port. */
+  readonly isShared?: boolean
+  /** In place of the configuration's, which may be 0. */
+  readonly port?: number | undefined
 }
 
 export async function openListeners(
-  gateway: Gateway,
-  plugins: readonly NamedRunning[],
+  first: Edition,
+  { only, isShared = false, port }: Ports = {},
 ): Promise<Listeners> {
-  const { config } = gateway
-  const inside = new LinkedList<Inside>()
-  const routes = plugins.flatMap((one) => one.routes ?? [])
-  const ownerOf = new Map(plugins.flatMap((one) => one.routes?.map((route) => [route, one]) ?? []))
-  const budget = createBodyBudget(config.limits.bodiesBytes)
-  const shared = { gateway, plugins, ownerOf, inside, budget }
-  const open = (listener: 'public' | 'admin') => {
-    const listen = listener === 'admin' ? config.admin.listen : config.listen
-    const handling = {
-      ...shared,
-      router: createRouter(routes.filter((route) => (route.listener ?? 'public') === listener)),
-      addressOf: createClientAddress(listen.trustedProxies),
-    }
-    return createListener({
-      listen,
-      limits: config.limits,
-      onRequest: requestHandler(handling),
-      // The drain does not wait for exchanges that begin now.
-      onDrainingRequest: requestHandler({
-        ...handling,
-        router: closedRouter,
-        inside: new LinkedList(),
-      }),
-      onRefused: (error, id) => noteRefusal(gateway, error, id),
-      log: gateway.log,
+  let edition = first
+  const { state, pools } = first.gateway
+  const shared = { inside: new LinkedList<Inside>(), budget: createBodyBudget(pools.bodies) }
+  let handlers = handlersOf(first, shared)
+  const open = async (side: Side) => {
+    if (only !== undefined && only !== side) return notOpened
+    const own = side === 'public' ? { isShared, ...(port !== undefined && { port }) } : {}
+    return await createListener({
+      listen: { ...listenOf(edition, side), ...own },
+      limits: edition.gateway.config.limits,
+      onRequest: (req, res) => handlers[side].onRequest(req, res),
+      onDrainingRequest: (req, res) => handlers[side].onDrainingRequest(req, res),
+      onRefused: (error, id) => noteRefusal(edition.gateway, error, id),
+      log: edition.gateway.log,
     })
   }
   const admin = await open('admin')
@@ -58,14 +70,61 @@ export async function openListeners(
   return {
     public: front,
     admin,
-    async close() {
-      gateway.state.draining = true
+    prepare(next) {
+      const nextHandlers = handlersOf(next, shared)
+      const { config } = next.gateway
+      createSecureContext(config.listen.tls)
+      return () => {
+        front.adjust(config.listen, config.limits)
+        admin.adjust(config.admin.listen, config.limits)
+        handlers = nextHandlers
+        edition = next
+      }
+    },
+    async close(givenMs) {
+      state.draining = true
+      const { shutdownDelayMs, drainMs } = edition.gateway.config
+      const hasClients = only !== 'admin' && givenMs === undefined
+      if (shutdownDelayMs > 0 && hasClients) await pause(shutdownDelayMs)
       front.drain()
-      await drained(inside, config.drainMs)
+      await drained(shared.inside, givenMs ?? drainMs)
       await front.close()
       await admin.close()
     },
   }
+}
+
+/** In place of a port that another process opens. */
+const notOpened: HttpListener = {
+  port: 0,
+  address: '',
+  connections: 0,
+  adjust: () => undefined,
+  drain: () => undefined,
+  close: async () => undefined,
+}
+
+function listenOf({ gateway: { config } }: Edition, side: Side): Listen {
+  return side === 'admin' ? config.admin.listen : config.listen
+}
+
+function handlersOf(edition: Edition, shared: Pick<Handling, 'inside' | 'budget'>) {
+  const { plugins } = edition
+  const routes = plugins.flatMap((one) => one.routes ?? [])
+  const ownerOf = new Map(plugins.flatMap((one) => one.routes?.map((route) => [route, one]) ?? []))
+  const handlers = (side: Side) => {
+    const handling = {
+      ...shared,
+      edition,
+      ownerOf,
+      router: createRouter(routes.filter((route) => (route.listener ?? 'public') === side)),
+      addressOf: createClientAddress(listenOf(edition, side).trustedProxies),
+    }
+    // The drain does not wait for exchanges that begin now.
+    const draining = { ...handling, router: closedRouter, inside: new LinkedList<Inside>() }
+    return { onRequest: requestHandler(handling), onDrainingRequest: requestHandler(draining) }
+  }
+  return { public: handlers('public'), admin: handlers('admin') }
 }
 
 const closedRouter: Router = {
@@ -95,6 +154,6 @@ async function drained(inside: LinkedList<Inside>, drainMs: number): Promise<voi
 async function emptied(inside: LinkedList<Inside>, withinMs: number): Promise<void> {
   const until = performance.now() + withinMs
   while (inside.size > 0 && performance.now() < until) {
-    await new Promise((resolve) => setTimeout(resolve, lookMs))
+    await pause(lookMs)
   }
 }

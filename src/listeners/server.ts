@@ -3,7 +3,7 @@
 
 import { createServer as createHttpServer } from 'node:http'
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http'
-import { createServer as createHttpsServer } from 'node:https'
+import { Server as HttpsServer } from 'node:https'
 import { once } from 'node:events'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -24,6 +24,8 @@ export interface HttpListener {
   readonly address: string
   /** How many connections are open. */
   readonly connections: number
+  /** For connections that are made from now on: the certificate, if there was one before. For all: how long they may be idle. */
+  adjust(listen: Listen, limits: Pick<Limits, 'keepAliveMs'>): void
   /** From now on `onDrainingRequest` serves new requests, and their connections are closed; running requests go on. */
   drain(): void
   /** Stops listening; connections that are still open after `closeGraceMs` are cut. */
@@ -33,7 +35,7 @@ export interface HttpListener {
 export type OnRequest = (req: IncomingMessage, res: ServerResponse) => void | Promise<void>
 
 export interface ListenerOptions {
-  readonly listen: Listen
+  readonly listen: Listen & { readonly isShared?: boolean }
   readonly limits: Pick<Limits, 'headersMs' | 'keepAliveMs'>
   readonly onRequest: OnRequest
   /** Serves requests that come during the drain. */
@@ -54,7 +56,10 @@ export async function createListener(options: ListenerOptions): Promise<HttpList
     sockets.add(socket)
     socket.on('close', () => sockets.delete(socket))
   })
-  server.listen({ host: listen.host, port: listen.port, backlog: 4096 })
+  const { host, isShared = false } = listen
+  // Without reusePort, node:cluster shares the port.
+  const reusePort = isShared && process.platform === 'linux'
+  server.listen({ host, port: listen.port, backlog: 4096, reusePort })
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
   return {
@@ -62,6 +67,10 @@ export async function createListener(options: ListenerOptions): Promise<HttpList
     address: addressOf(listen, port),
     get connections() {
       return sockets.size
+    },
+    adjust({ tls }, { keepAliveMs }) {
+      if (tls && server instanceof HttpsServer) server.setSecureContext(tls)
+      server.keepAliveTimeout = keepAliveMs
     },
     drain() {
       gate.draining = true
@@ -84,7 +93,7 @@ function createServer({ listen, limits }: ListenerOptions): Server {
   }
   const { tls } = listen
   const server = tls
-    ? createHttpsServer({ ...options, ...tls, handshakeTimeout: limits.headersMs })
+    ? new HttpsServer({ ...options, ...tls, handshakeTimeout: limits.headersMs })
     : createHttpServer(options)
   // Node would silently drop headers over 2000; maxHeaderSize bounds them already.
   server.maxHeadersCount = 0

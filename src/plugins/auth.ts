@@ -9,8 +9,9 @@ import type { Gateway, Plugin } from '../plugin.ts'
 import { smallBytes } from '../http/json/scan.ts'
 import { accountSettings, keyReader } from '../accounts/api-key.ts'
 import { createAllowance, createGuard } from '../accounts/rate.ts'
-import type { Allowance, Guard } from '../accounts/rate.ts'
+import type { Allowance, Guard, Levels } from '../accounts/rate.ts'
 import { z } from '../config/schema.ts'
+import { lasting } from '../lasting.ts'
 
 const schema = z.strictObject({
   failures_per_minute_per_ip: z
@@ -34,17 +35,24 @@ export const auth: Plugin<z.infer<typeof schema>> = {
   name: 'auth',
   schema,
   setup(gateway, config) {
+    const { failed, refused } = counted(gateway)
     const parts = {
       gateway,
       readKey: keyReader(gateway.config),
-      guard: createGuard(config.failures_per_minute_per_ip),
-      refusals: createAllowance(config.refusals_per_minute),
+      guard: createGuard(config.failures_per_minute_per_ip, failed),
+      refusals: createAllowance(config.refusals_per_minute, undefined, refused),
     }
     return {
       begin: (x) => (needsKey(x.route) ? hooksOf(x, parts) : undefined),
     }
   },
 }
+
+/** A reload gives nobody new tries. */
+const counted = lasting(() => ({
+  failed: new Map() satisfies Levels,
+  refused: new Map() satisfies Levels,
+}))
 
 function needsKey(route: Route): boolean {
   return route.access !== 'anybody' && route.access !== 'admin-token'

@@ -24,6 +24,7 @@ const message =
 
 function routeTo(gateway: Gateway, row: EndpointRow, path: string): Route {
   const { limits } = gateway.config
+  const { targets } = gateway
   return {
     method: 'POST',
     path,
@@ -48,7 +49,7 @@ function routeTo(gateway: Gateway, row: EndpointRow, path: string): Route {
           // Thrown only here, after identification: so a client without a valid key learns nothing about models.
           if (!request) throw new GatewayError('model_not_found', { param: 'model', message })
           if (request.refusal) throw request.refusal
-          return generate(x, { run, request, limits })
+          return generate(x, { run, request, limits, targets })
         },
       }
     },

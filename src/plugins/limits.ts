@@ -1,17 +1,33 @@
 // Limits requests a minute that make no hold: those of routes without one, and repeated sends, which only read. For a
 // request with a hold, the script that makes it counts, and a refused request does not count. Here a refused request
 // counts too, but only with a valid key: so a client with an invented key cannot use up the requests of another account.
+// In shadow mode nothing is refused, but noted.
 
 import { noKeys } from '../config/schema.ts'
+import type { Exchange } from '../exchange.ts'
 import { limitHeaders } from '../http/headers.ts'
+import { GatewayError } from '../errors.ts'
+import type { LimitStates } from '../errors.ts'
 import type { Plugin } from '../plugin.ts'
+import { enforcement } from '../accounts/plan.ts'
 import { createRequestRate } from '../accounts/rate.ts'
 
 export const limits: Plugin = {
   name: 'limits',
   schema: noKeys,
   setup(gateway) {
-    const count = createRequestRate(gateway.redis.client)
+    const rate = createRequestRate(gateway.redis.client)
+    const { enforce } = enforcement.of(gateway.config)
+    const count = async (x: Exchange, ref: string, perMinute: number): Promise<LimitStates> => {
+      try {
+        return { requests: await rate(ref, perMinute) }
+      } catch (error) {
+        const isOver = error instanceof GatewayError && error.code === 'rate_limit_exceeded'
+        if (enforce || !isOver) throw error
+        x.facts.wouldRefuse = error.code
+        return error.limits ?? {}
+      }
+    }
     return {
       begin(x) {
         const identify = async () => {
@@ -19,8 +35,8 @@ export const limits: Plugin = {
           await x.proof
           const plan = gateway.ledger.planOf(x.caller.ref)
           if (!plan) return
-          const requests = await count(x.caller.ref, plan.requestsPerMinute)
-          Object.assign(x.replyHeaders, limitHeaders({ requests }))
+          const states = await count(x, x.caller.ref, plan.requestsPerMinute)
+          Object.assign(x.replyHeaders, limitHeaders(states))
         }
         const { metered, creates } = x.route
         if (!metered) return { identify }

@@ -1,5 +1,6 @@
 // Makes a hold before a request and settles it after: turns what the request wants into balance tokens, and what it
 // used into a charge (docs/money.md, promise 5). The script that makes the hold also counts the limits of plan and key.
+// In shadow mode (`enforce: false`) it refuses nobody for those, and no output is bounded by what the account can pay.
 
 import { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
@@ -11,8 +12,12 @@ import { noProgress } from '../ledger/hold.ts'
 import type { Hold, Progress } from '../ledger/hold.ts'
 import { ledgerSettings } from '../ledger/open.ts'
 import { charge, outputAfforded } from '../ledger/price.ts'
+import { enforcement } from '../accounts/plan.ts'
+import { Slices } from '../ledger/slices.ts'
 import { runawayAt } from '../backend/generated.ts'
-import type { Meter, Used } from '../backend/usage.ts'
+import type { Meter } from '../backend/usage.ts'
+import type { Used } from '../backend/used.ts'
+import { quick } from '../tokens/count-pieces.ts'
 import { noTokens } from '../tokens/token-counts.ts'
 import type { TokenCounts } from '../tokens/token-counts.ts'
 
@@ -23,6 +28,26 @@ const schema = z.strictObject({
     .min(1)
     .default(16)
     .describe('A request is refused when the balance affords fewer output tokens than this.'),
+  hold: z
+    .strictObject({
+      mode: z
+        .enum(['full', 'sliced'])
+        .default('full')
+        .describe(
+          '`full` holds all that a request may cost. `sliced` holds the prompt of a stream and one slice of its output, and extends the hold before it is used up: streams share a modest balance, and one that has used it up ends with `finish_reason: "length"`.',
+        ),
+      slice: z
+        .int()
+        .min(64)
+        .max(1_000_000)
+        .default(1024)
+        .describe(
+          'Output tokens of a slice. An extension is one more call to Redis about each half slice.',
+        ),
+    })
+    .prefault({})
+    .describe('How much a stream holds of the balance while it runs.'),
+  ...enforcement.shape,
 })
 
 type MeteringConfig = z.infer<typeof schema>
@@ -37,7 +62,10 @@ export const metering: Plugin<MeteringConfig> = {
 
 function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
   const { ledger } = gateway
+  const isShadow = !config.enforce
   let hold: Hold | undefined
+  let slices: Slices | undefined
+  let isShort = false
   return {
     async admit() {
       if (!x.caller) throw new GatewayError('missing_api_key')
@@ -52,13 +80,22 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       const { want } = x
       const { model, sessionId, messageId } = want
       const meta = { requestId: x.id, sessionId, messageId }
-      const costs = admissionOf(want, config.min_output_tokens)
-      hold = await ledger.admit({ ...x.caller, ...costs, holdId, model: model.id, meta })
+      const costs = admissionOf(want, config)
+      const { isSliced } = costs
+      const request = { ...x.caller, ...costs, holdId, model: model.id, meta, isShadow }
+      hold = await ledger.admit(request)
       hold.onStop((reason) => x.stop?.(reason))
-      hold.watch(() => progressOf(x, want))
       x.identity = hold.fields
+      x.facts.wouldRefuse = hold.fields.wouldRefuse
+      isShort = isShadow && !isSliced && hold.amount < costs.want
       Object.assign(x.replyHeaders, limitHeaders(hold.fields.limits))
-      x.granted = { holdId, amount: hold.amount, outputPerChoice: outputGranted(want, hold) }
+      const outputPerChoice = outputGranted(want, hold, isSliced)
+      const { slice } = config.hold
+      const { read, gauge } = progressOf(x, want)
+      hold.watch(read, gauge)
+      if (isSliced && hold.amount >= costs.min)
+        slices = slicesOf(gateway, x, { want, hold, slice, outputPerChoice })
+      x.granted = { holdId, amount: hold.amount, outputPerChoice, alarm: slices?.alarm }
     },
     done(outcome) {
       if (!hold || !x.want) return undefined
@@ -66,8 +103,12 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       const held = hold
       // Called at once when the usage is known, else when its tokens are counted.
       const settle = (used: Used | undefined) => {
+        const settlement = settlementOf(x, want, used, outcome)
+        // Its output would have been bounded by the hold, or stopped when the hold was used up.
+        const wouldCut = held.wouldStop || (isShort && settlement.charge > held.amount)
+        if (wouldCut) x.facts.wouldRefuse ??= 'insufficient_balance'
         // The reply is not awaited, because the cost is known already.
-        void ledger.settle(held, settlementOf(x, want, used, outcome))
+        void ledger.settle(held, settlement)
         x.written = gateway.redis.written()
       }
       const giveUp = (error: unknown) => {
@@ -114,14 +155,17 @@ function plausible<T extends TokenCounts>(x: Exchange, want: Want, used: T): T {
 }
 
 /** What a request may cost: in balance tokens, and in the tokens that the limit of tokens a minute counts. That limit lowers the output only when the client has set no bound. */
-function admissionOf(want: Want, minOutputTokens: number) {
-  const { model, promptTokens, outputPerChoice, choices, fields } = want
+function admissionOf(want: Want, { min_output_tokens: minOutputTokens, hold }: MeteringConfig) {
+  const { model, promptTokens, outputPerChoice, choices, fields, isSeenAsItComes } = want
+  const isSliced = hold.mode === 'sliced' && isSeenAsItComes
   const outputTokens = outputPerChoice * choices
   const least = Math.min(outputTokens, minOutputTokens * choices)
+  const held = isSliced ? Math.min(outputTokens, Math.max(least, hold.slice)) : outputTokens
   const costOf = (completion: number) =>
     charge(model.price, { prompt: promptTokens, cached: 0, completion })
   return {
-    want: costOf(outputTokens),
+    want: costOf(held),
+    isSliced,
     min: costOf(least),
     promptTokens,
     outputTokens,
@@ -131,12 +175,15 @@ function admissionOf(want: Want, minOutputTokens: number) {
   }
 }
 
-/** What each choice may generate: what the hold pays for, and the limit of tokens a minute has counted. */
+/** What each choice may generate: what the hold pays for, or in slices any number; and the limit of tokens a minute has counted. */
 function outputGranted(
   { model, promptTokens, outputPerChoice, choices }: Want,
   hold: Hold,
+  isSliced: boolean,
 ): number {
-  const afforded = outputAfforded(model.price, { amount: hold.amount, promptTokens, choices })
+  if (hold.fields.isShadow) return outputPerChoice
+  const paying = { amount: hold.amount, promptTokens, choices }
+  const afforded = isSliced ? Infinity : outputAfforded(model.price, paying)
   const counted = (hold.fields.countedTokens - promptTokens) / Math.max(1, choices)
   return Math.min(outputPerChoice, afforded, Math.floor(counted))
 }
@@ -157,15 +204,59 @@ function tooMuch({ promptTokens, choices, fields }: Want, limit: number) {
   return { param: prompt, message: `${refusal} ${counts}` }
 }
 
-/** The usage so far, for a checkpoint: if the gateway is killed, the account is charged for it. */
-function progressOf(x: Exchange, want: Want): Progress {
-  const { model, promptTokens } = want
-  const { meter } = x
-  if (!meter?.sawContent) return noProgress
-  const said = meter.reported
-  const completion = Math.max(1, meter.roughTokens, said?.completion ?? 0)
-  const used = plausible(x, want, { prompt: said?.prompt || promptTokens, cached: 0, completion })
-  return { ...used, charge: charge(model.price, used) }
+interface Slicing {
+  readonly want: Want
+  readonly hold: Hold
+  readonly slice: number
+  readonly outputPerChoice: number
+}
+
+function slicesOf(
+  { ledger }: Gateway,
+  x: Exchange,
+  { want, hold, slice, outputPerChoice }: Slicing,
+): Slices {
+  const { model, promptTokens, choices } = want
+  return new Slices({
+    hold,
+    price: model.price,
+    promptTokens,
+    outputTokens: outputPerChoice * choices,
+    slice,
+    roughTokens: () => x.meter?.roughTokens ?? 0,
+    isFinished: () => x.meter?.finished === true,
+    countPrompt: async () => (await want.countPrompt?.()) ?? promptTokens,
+    async count(prompt) {
+      const used = await x.meter?.used({ promptTokens: prompt })
+      // The extension that follows is a checkpoint, too.
+      await hold.gauge()
+      return used ? plausible(x, want, used) : noTokens
+    },
+    extend: ledger.extend,
+    pause: (until) => x.pause?.(until),
+  })
+}
+
+/** The usage so far, for checkpoints: if the gateway is killed, the account is charged for it. `gauge` counts a sample of what has come, and once the prompt. */
+function progressOf(x: Exchange, want: Want) {
+  let { promptTokens } = want
+  let isCounted = false
+  return {
+    read(): Progress {
+      const { meter } = x
+      if (!meter?.sawContent) return noProgress
+      const used = plausible(x, want, meter.soFar({ promptTokens }))
+      return { ...used, charge: charge(want.model.price, used) }
+    },
+    async gauge() {
+      const { meter } = x
+      if (!meter?.sawContent) return
+      await meter.gauge()
+      if (isCounted || meter.reported?.prompt) return
+      promptTokens = (await want.countPrompt?.(quick)) ?? promptTokens
+      isCounted = true
+    },
+  }
 }
 
 /** The usage to charge; undefined for none. A promise only when tokens have to be counted. */

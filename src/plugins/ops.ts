@@ -7,6 +7,7 @@ import { json } from '../exchange.ts'
 import type { Answer, Exchange, Outcome, Route } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { isOutage } from '../redis/scripts.ts'
+import { isOpen, measureTargets } from '../upkeep.ts'
 import { noTokens } from '../tokens/token-counts.ts'
 
 export const ops: Plugin = {
@@ -14,13 +15,14 @@ export const ops: Plugin = {
   schema: noKeys,
   setup: (gateway) => ({
     routes: [
-      get('/metrics', async () => ({
-        status: 200,
-        headers: { 'Content-Type': gateway.metrics.contentType },
-        body: await gateway.metrics.text(),
-      })),
+      get('/metrics', async () => {
+        // A supervisor asks no targets.
+        if (!gateway.workers) measureTargets(gateway)
+        const headers = { 'Content-Type': gateway.metrics.contentType }
+        return { status: 200, headers, body: await gateway.metrics.text() }
+      }),
       get('/healthz', async () => json({ status: 'ok' })),
-      get('/readyz', async () => readiness(gateway)),
+      get('/readyz', async () => readiness(gateway, await gateway.workers?.ready())),
     ],
     begin: (x) => ({
       check: () => continueClientId(x),
@@ -40,14 +42,16 @@ function get(path: string, serve: () => Promise<Answer>): Route {
   }
 }
 
-function readiness({ redis, ledger, state }: Gateway): Answer {
+function readiness(gateway: Gateway, readyWorkers: number | undefined): Answer {
+  const { redis, ledger, state, workers } = gateway
   const { refuses } = redis.outage
-  const isReady = redis.up && !refuses && ledger.isOpen && !state.draining
+  const isReady = isOpen(gateway) && readyWorkers !== 0
   const checks = {
     redis: refuses ? `refuses to write (${refuses})` : redis.up ? 'ok' : 'not reachable',
     ledger: ledger.isOpen ? 'ok' : 'not open',
     spool: spoolState(ledger.spool),
     draining: state.draining,
+    ...(workers && { workers: `${readyWorkers ?? 0} of ${workers.count}` }),
   }
   return json({ status: isReady ? 'ready' : 'not ready', ...checks }, isReady ? 200 : 503)
 }
@@ -73,6 +77,7 @@ function observe(gateway: Gateway, x: Exchange, outcome: Outcome): void {
   metrics.httpRequests.inc({ route: x.route.path, method: methodLabel(x), status: outcome.status })
   metrics.httpDuration.observe({ route: x.route.path }, seconds)
   if (outcome.error) metrics.rejections.inc({ code: outcome.error.code })
+  if (x.facts.wouldRefuse) metrics.wouldRefuse.inc({ code: x.facts.wouldRefuse })
   if (outcome.error && isOutage(outcome.error, gateway.redis)) gateway.redis.outage.count()
   if (x.route.metered && x.facts.model) observeGeneration(gateway, x, outcome)
   // Probes ask every few seconds: their log lines would bury the others.
@@ -90,6 +95,9 @@ function methodLabel(x: Exchange): string {
 function observeGeneration({ metrics }: Gateway, x: Exchange, outcome: Outcome): void {
   const { facts } = x
   const model = facts.model ?? ''
+  for (const { target } of facts.failed ?? []) {
+    metrics.upstreamRequests.inc({ model, target, outcome: 'failed' })
+  }
   if (facts.target) {
     metrics.upstreamRequests.inc({ model, target: facts.target, outcome: resultOf(outcome) })
     if (isGivenUp(outcome)) metrics.upstreamAborted.inc()
@@ -141,6 +149,7 @@ function line(gateway: Gateway, x: Exchange, outcome: Outcome, seconds: number):
     key: (x.identity ?? error?.caller)?.keyId,
     model: facts.model,
     target: facts.target,
+    ...(facts.failed && { attempts: attemptsOf(x, outcome, seconds) }),
     stream: facts.stream,
     overhead_ms: rounded(facts.overheadMs),
     first_token_ms: rounded(facts.firstTokenMs),
@@ -152,10 +161,19 @@ function line(gateway: Gateway, x: Exchange, outcome: Outcome, seconds: number):
     estimated: facts.estimated,
     basis: facts.basis,
     cost: facts.cost,
+    would_refuse: facts.wouldRefuse,
     ...(outcome.clientLeft ? { client_left: true } : {}),
     ...(error ? { code: error.code, source: error.source } : {}),
     ...(error?.cause && isSurprise(error, gateway) ? { err: error.cause } : {}),
   }
+}
+
+/** All attempts at targets, the last one included. */
+function attemptsOf({ facts }: Exchange, outcome: Outcome, seconds: number): object[] {
+  const { failed = [], target, askedMs = 0 } = facts
+  const result = outcome.error?.code ?? resultOf(outcome)
+  const all = [...failed, { target, outcome: result, ms: seconds * 1000 - askedMs }]
+  return all.map((one) => ({ ...one, ms: rounded(one.ms) }))
 }
 
 /** While Redis is away, every request is refused for the same reason, which is in the log once already. */

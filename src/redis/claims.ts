@@ -6,10 +6,29 @@
 import { hash } from 'node:crypto'
 import { asked } from './asked.ts'
 import { GatewayError } from '../errors.ts'
-import type { Claim } from '../exchange.ts'
 import { keys } from './redis.ts'
 import { createScripts } from './scripts.ts'
 import type { ScriptLibrary, ScriptsOptions, WordsOf } from './scripts.ts'
+
+/** An Idempotency-Key that the first try holds while it runs. */
+export interface Claim {
+  /** Runs a script that creates a resource. The script checks that `key` still holds `running`, and stores `kept` there for a day. If it answers `ok`, the claim is kept. */
+  keep<T extends { readonly word: string }>(
+    pointer: string,
+    create: (words: ClaimWords) => Promise<T>,
+  ): Promise<T>
+  /** `pointer` is given to the route's `replay` when the request is repeated: ids, at most 100 characters. */
+  words(pointer: string): ClaimWords
+  /** Called at the exchange's end; does nothing when the claim is kept, or when another try has it by now. */
+  release(): Promise<void>
+}
+
+export interface ClaimWords {
+  /** The claim's key in Redis. */
+  readonly key: string
+  readonly running: string
+  readonly kept: string
+}
 
 /** One request with an Idempotency-Key. */
 export interface Try {

@@ -2,11 +2,14 @@
 // skipped, and removed from the zset. A page ends early when its rows are large: it has more than `largestPage` bytes
 // only if its one row has.
 
-import type { Redis } from 'ioredis'
+import type { Redis } from './client.ts'
 import { directionOf, listOf } from '../http/page.ts'
 import type { Direction, List, Page } from '../http/page.ts'
+import { FairTurns } from '../sharing/fair-turns.ts'
 
 export interface Rows<T> {
+  /** The account. */
+  readonly ref: string
   /** The zset with the ids. */
   readonly key: string
   /** Reads in one flight, in the order of the ids. Returns fewer rows than ids when the next row has no room, but always at least one that exists. */
@@ -22,7 +25,20 @@ export type Row<T> = { readonly value: T; readonly bytes: number } | 'gone' | 'u
 const largestPage = 1024 * 1024
 const rowsAFlight = 26
 
-export async function readPage<T extends { readonly id: string }>(
+/** Each may read and parse a megabyte. */
+const pagesAtOnce = 4
+const pages = new FairTurns(pagesAtOnce)
+
+/** Waits for its turn, because an account may ask for hundreds of pages at a time. */
+export function readPage<T extends { readonly id: string }>(
+  redis: Redis,
+  rows: Rows<T>,
+  page: Page,
+): Promise<List<T>> {
+  return pages.run(rows.ref, () => readNow(redis, rows, page))
+}
+
+async function readNow<T extends { readonly id: string }>(
   redis: Redis,
   rows: Rows<T>,
   page: Page,

@@ -2,17 +2,22 @@
 // full, or it became a replica). One line when the outage begins and one when it is over, with its length and the
 // number of requests that it cost.
 
-import type { Redis } from 'ioredis'
+import type { EventEmitter } from 'node:events'
 import type { Log } from '../log.ts'
+
+/** The part of a client that finds out whether Redis takes writes again. */
+interface Prober {
+  zadd(key: string, how: 'XX', score: number, member: string): Promise<unknown>
+}
 
 export interface OutageOptions {
   readonly log: Pick<Log, 'info' | 'warn'> | undefined
-  /** The key of a zset, which need not exist. */
-  readonly probeKey: string
+  /** Keys of zsets, which need not exist; of a Cluster, so many that each primary has one of them. */
+  readonly probeKeys: readonly string[]
 }
 
 /** Why a Redis that answers takes no writes, by the first word of its error. */
-const refusal = /^(MISCONF|OOM|NOREPLICAS|READONLY)\b/
+const refusal = /^(MISCONF|OOM|NOREPLICAS|READONLY|CLUSTERDOWN)\b/
 /** The error of a replica. Its connection is then closed on purpose, because a new connection may reach the new master: that close is not logged. */
 const ofReplica = 'READONLY'
 /** Errors that a retry can't heal: they are logged even during an outage that was logged already. */
@@ -21,7 +26,7 @@ const probeEveryMs = 1000
 
 export class RedisOutage {
   readonly #options: OutageOptions
-  #client: Redis | undefined
+  #client: Prober | undefined
   /** Of the current outage, or of the last one: requests that were refused, and its beginning. */
   #refused = 0
   #since = 0
@@ -32,6 +37,7 @@ export class RedisOutage {
   #isTold = true
   #reason = ''
   #refuses: string | undefined
+  #refusesAll = false
   #probe: NodeJS.Timeout | undefined
   #isClosing = false
   /** True while the connection is being replaced on purpose. */
@@ -41,9 +47,14 @@ export class RedisOutage {
     this.#options = options
   }
 
-  /** Why Redis answers but takes no writes; undefined when it takes writes or is away. */
+  /** Why Redis, or one primary of a Cluster, answers but takes no writes; undefined when it takes writes or is away. */
   get refuses(): string | undefined {
     return this.#refuses
+  }
+
+  /** Of a Cluster: no primary takes writes. */
+  get refusesAll(): boolean {
+    return this.#refuses !== undefined && this.#refusesAll
   }
 
   /** Call this for each request that is refused because of the outage. */
@@ -61,18 +72,21 @@ export class RedisOutage {
     this.#isClosing = true
   }
 
-  watch(client: Redis): void {
+  /** `events`: `ready` and `close` of the connection, or of all of a Cluster together, and each `error`. */
+  watch(client: Prober & EventEmitter, events: EventEmitter = client): void {
     this.#client = client
-    client.on('error', (error: Error) => this.#failed(textOf(error)))
-    client.on('close', () => this.#onClose())
-    client.on('ready', () => this.#onReady())
+    events.on('error', (error: Error) => this.#failed(textOf(error)))
+    events.on('close', () => this.#onClose())
+    events.on('ready', () => this.#onReady())
   }
 
   /** Call this with each error that Redis answers. */
   answered(message: string): void {
     const [, word] = refusal.exec(message) ?? []
-    if (word === undefined || this.#refuses !== undefined || this.#isClosing) return
+    const isKnown = this.#refuses !== undefined || this.#isAway
+    if (word === undefined || isKnown || this.#isClosing) return
     this.#refuses = word
+    this.#refusesAll = this.#options.probeKeys.length === 1
     this.#begin()
     const reason = message.replace(/ script: .*$/s, '')
     this.#options.log?.warn({ reason }, 'Redis refuses to write: work that needs it is refused')
@@ -147,15 +161,17 @@ export class RedisOutage {
     this.#probe = setTimeout(() => void this.#try(), probeEveryMs).unref()
   }
 
-  /** Sends a write that changes nothing; Redis refuses it for each reason in `refusal`. */
+  /** Sends writes that change nothing; Redis refuses them for each reason in `refusal`. */
   async #try(): Promise<void> {
-    try {
-      await this.#client?.zadd(this.#options.probeKey, 'XX', 0, 'nobody')
-    } catch {
-      // If the connection is lost, #onClose has ended the probe and logs that.
-      if (this.#refuses !== undefined) this.#later()
-      return
-    }
+    const client = this.#client
+    if (!client) return
+    const probe = (key: string) => client.zadd(key, 'XX', 0, 'nobody').then(() => '', textOf)
+    const errors = await Promise.all(this.#options.probeKeys.map(probe))
+    // If the connection is lost, #onClose has ended the probe and logs that.
+    if (this.#refuses === undefined) return
+    this.#refusesAll = !errors.includes('')
+    // A primary of a Cluster that is away refuses nothing.
+    if (this.#refusesAll || errors.some((error) => refusal.test(error))) return this.#later()
     this.#refuses = undefined
     const refused_ms = Math.round(performance.now() - this.#since)
     this.#options.log?.info({ refused_ms, refused: this.#refused }, 'Redis writes again')

@@ -2,17 +2,20 @@
 // An account's keys share the hash tag {<ref>}: one slot of a Cluster, so that one script can touch them all.
 // A connection never sends a command twice and never queues one while Redis is away; the caller decides what to do.
 
-import { isIP } from 'node:net'
-import { Redis } from 'ioredis'
-import type { RedisOptions } from 'ioredis'
+import type { EventEmitter } from 'node:events'
 import type { RedisConfig } from '../config/config.ts'
 import type { Log } from '../log.ts'
 import { RedisOutage, hopeless, textOf } from './outage.ts'
-import { plain } from '../plain.ts'
+import { createClient, isCluster, placeOf } from './client.ts'
+import type { Redis } from './client.ts'
+import { watchNodes } from './cluster.ts'
+import type { ClusterNodes } from './cluster.ts'
+import { createWrites } from './join-writes.ts'
+import { parseInfo, whyNoGroup, whyNoSingle } from './server-kind.ts'
 
 /** `<ref>`: the 12 base62 characters of an account. `hour` and `day`: whole hours and days since 1970 (UTC). */
 export const keys = {
-  /** hash: id, name, status, plan, external_id, metadata, created_at, granted, spent, reserved, owed, minute, requests, tokens, `open:<key id>` (open holds of that key) */
+  /** hash: id, name, status, plan, external_id, metadata, created_at, granted, spent, reserved, owed, waived, minute, requests, tokens, `open:<key id>` (open holds of that key) */
   account: (ref: string) => `{${ref}}:account`,
   /** hash: id, name, hint, scopes, models, expires_at, revoked_at, created_at, last_used_at, rpm, tpm, concurrency, minute, requests, tokens */
   key: (ref: string, hmac: string) => `{${ref}}:key:${hmac}`,
@@ -81,14 +84,17 @@ export function accountKeys(ref: string): readonly string[] {
 
 export interface RedisLink {
   readonly client: Redis
+  /** Of a Cluster: at least one primary is there. */
   readonly up: boolean
+  /** Every account can be reached: Redis is up, and of a Cluster every primary. */
+  readonly isWhole: boolean
   /** Why Redis answers but takes no writes, and the count of requests that the outage cost. */
-  readonly outage: Pick<RedisOutage, 'refuses' | 'count'>
+  readonly outage: Pick<RedisOutage, 'refuses' | 'refusesAll' | 'count'>
   /** Resolves when the commands that this turn of the event loop has sent so far are on the wire, which is at the turn's end. Never rejects. */
   written(): Promise<void>
-  /** Listeners are called at every later (re)connect, in the order of registration, before any later event. They must not throw. */
+  /** Listeners are called at every later (re)connect, in the order of registration, before any later event. They must not throw. Of a Cluster: also when one primary connects, and when a replica has become one. */
   onReady(listener: () => void): void
-  /** Listeners are called once for each connection that was up, when it is lost. */
+  /** Listeners are called once for each connection that was up, when it is lost; of a Cluster, when no primary is left. */
   onLost(listener: () => void): void
   /** Waits for outstanding replies, if they come soon. */
   close(): Promise<void>
@@ -96,7 +102,7 @@ export interface RedisLink {
 
 export interface ConnectOptions {
   /** Where the embedded server listens; required for `embedded`. */
-  readonly embeddedSocket?: string
+  readonly embeddedSocket?: string | undefined
   readonly log?: Pick<Log, 'info' | 'warn'>
   /** A command without a reply after this time is rejected. It may have run, or may still run. */
   readonly commandTimeoutMs?: number
@@ -104,151 +110,97 @@ export interface ConnectOptions {
   readonly waitMs?: number
 }
 
-/** Resolves when connected; from then on the client reconnects for ever. Rejects at once when trying again can't help. */
+/** Resolves when connected, to every primary of a Cluster; from then on the client reconnects for ever. Rejects at once when trying again can't help: also when a server of another kind answers than the one that is configured. */
 export async function connect(
   config: RedisConfig,
   options: ConnectOptions = {},
 ): Promise<RedisLink> {
-  const outage = new RedisOutage({ log: options.log, probeKey: keys.accounts })
-  const leaving = { isUnderWay: false }
-  const client = new Redis(clientOptions(config, options, { outage, leaving }))
-  client.on('ready', () => void (leaving.isUnderWay = false))
-  client.on('error', forgetArguments)
-  let written = () => gone
-  // Without joinWrites, each command is on the wire as soon as it is sent.
-  if (!plain.has('redis-writes')) client.on('ready', () => void (written = joinWrites(client)))
-  outage.watch(client)
+  const outage = new RedisOutage({ log: options.log, probeKeys: probeKeysFor(config) })
+  const client = createClient(config, { ...options, outage })
+  const nodes = isCluster(client) ? watchNodes(client) : undefined
+  const writes = createWrites()
+  const events: EventEmitter = nodes?.events ?? client
+  nodes?.events.on('connection', (node) => writes.join(node))
+  if (!isCluster(client)) client.on('ready', () => writes.join(client))
+  outage.watch(client, events)
   try {
-    await firstReady(client, options.waitMs ?? 10_000)
+    await firstReady(client, events, { config, waitMs: options.waitMs ?? 10_000 })
+    if (config.kind === 'single') {
+      const why = whyNoSingle(config, parseInfo(await client.info()))
+      if (why !== undefined) throw new Error(why)
+    }
   } catch (error) {
     outage.close()
+    nodes?.close()
     client.disconnect()
-    const where = 'path' in client.options ? client.options.path : undefined
-    const address = where ?? `${client.options.host}:${client.options.port}`
-    throw new Error(`Redis at ${address} can't be used: ${textOf(error)}`)
+    throw new Error(
+      `Redis at ${placeOf(config, options.embeddedSocket)} can't be used: ${textOf(error)}`,
+    )
   }
-  return linkTo(client, outage, () => written())
+  const parts = { outage, written: () => writes.written() }
+  return nodes ? linkToNodes(client, nodes, parts) : linkTo(client, parts)
 }
 
-interface Told {
-  readonly outage: RedisOutage
-  /** `isUnderWay`: this connection is being closed, and another one will be opened. */
-  readonly leaving: { isUnderWay: boolean }
+/** Any 64 slots of a Cluster: that one of eight primaries has none of them is as likely as one in 5,000. */
+function probeKeysFor({ kind }: RedisConfig): readonly string[] {
+  if (kind !== 'cluster') return [keys.accounts]
+  return Array.from({ length: 64 }, (_, i) => keys.account(`probe${i}`))
 }
 
-function clientOptions(
-  config: RedisConfig,
-  { embeddedSocket, commandTimeoutMs = 2000 }: ConnectOptions,
-  { outage, leaving }: Told,
-): RedisOptions {
-  return {
-    ...address(config, embeddedSocket),
-    lazyConnect: true,
-    connectionName: 'tollgate',
-    disableClientInfo: true,
-    protocol: 2,
-    // With ioredis' defaults, a debit would run twice if its reply was lost.
-    enableOfflineQueue: false,
-    maxRetriesPerRequest: 0,
-    autoResendUnfulfilledCommands: false,
-    commandTimeout: commandTimeoutMs,
-    socketTimeout: 2 * commandTimeoutMs,
-    connectTimeout: 1000,
-    disconnectTimeout: 500,
-    maxLoadingRetryTime: 250,
-    retryStrategy: (attempt) => Math.min(50 * 2 ** Math.min(attempt - 1, 5), 1000),
-    // Called for every error reply. On READONLY the master has become a replica, and only a new connection can reach
-    // the new master.
-    reconnectOnError(error) {
-      forgetArguments(error)
-      outage.answered(error.message)
-      // True only once for a connection: ioredis would otherwise close it again for each outstanding reply.
-      const isFirst = error.message.includes('READONLY') && !leaving.isUnderWay
-      leaving.isUnderWay ||= isFirst
-      if (isFirst) outage.leaves()
-      return isFirst
-    },
-    // Auto-pipelining sends nothing while an earlier batch waits for its replies: 50 callers at 5 ms to Redis wait
-    // 9.3 ms (p50) instead of 5.5, and at 0 ms a call costs 25 µs of CPU instead of 19. joinWrites has its advantage
-    // without the wait.
-    enableAutoPipelining: false,
-  }
+interface FirstReady {
+  readonly config: RedisConfig
+  readonly waitMs: number
 }
 
-function address(config: RedisConfig, embeddedSocket: string | undefined): RedisOptions {
-  if (config.kind === 'embedded') {
-    if (!embeddedSocket) throw new Error('the embedded Redis has not been started')
-    return { path: embeddedSocket }
-  }
-  const { host, port, path, username, password, db, tls } = config
-  return {
-    ...(path ? { path } : { host, port }),
-    username,
-    password,
-    db,
-    // The server name is sent for proxies that choose a server by it (SNI).
-    ...(tls && { tls: { ...tls, ...(isIP(host) === 0 && { servername: host }) } }),
-  }
-}
-
-const gone = Promise.resolve()
-
-/**
- * Joins all commands of a turn of the event loop into one write: in bursts of 50, a call takes 5–7 µs instead of 8
- * (one writev instead of 50 writes). Returns a function whose promise resolves when the commands of this turn are
- * written.
- */
-function joinWrites({ stream }: Redis): () => Promise<void> {
-  const write = stream.write.bind(stream)
-  let isCorked = false
-  /** The promise of this turn, made at the first call and shared by all callers. */
-  let turn: PromiseWithResolvers<void> | undefined
-  const uncork = () => {
-    isCorked = false
-    stream.uncork()
-    turn?.resolve()
-    turn = undefined
-  }
-  const join = (...words: Parameters<typeof write>) => {
-    if (!isCorked) {
-      isCorked = true
-      stream.cork()
-      setImmediate(uncork)
-    }
-    return write(...words)
-  }
-  stream.write = join as typeof stream.write
-  return () => (isCorked ? (turn ??= Promise.withResolvers<void>()).promise : gone)
-}
-
-/** ioredis puts the arguments of a failed command on its error: passwords, hashes of keys. They must not get into the log. */
-function forgetArguments(error: Error): void {
-  if ('command' in error) delete error.command
-}
-
-function firstReady(client: Redis, waitMs: number): Promise<void> {
+function firstReady(
+  client: Redis,
+  events: EventEmitter,
+  { config, waitMs }: FirstReady,
+): Promise<void> {
   return new Promise((resolve, reject) => {
     let last = new Error(`no answer within ${waitMs} ms`)
     const timer = setTimeout(() => settle(() => reject(last)), waitMs)
     const settle = (how: () => void) => {
       clearTimeout(timer)
-      client.off('error', onError).off('ready', onReady).off('end', onEnd)
+      events.off('error', onError).off('ready', onReady).off('end', onEnd)
       how()
     }
-    const onError = (error: Error) => {
-      last = error
+    const onError = (error: Error, address?: string) => {
+      const why = whyNoGroup(config, error.message, address)
+      last = why === undefined ? error : new Error(why)
       // After a failed SELECT, ioredis would even go on with a working connection to the wrong database.
-      if (hopeless.test(error.message)) onEnd()
+      if (why !== undefined || hopeless.test(error.message)) onEnd()
     }
     const onReady = () => settle(resolve)
     const onEnd = () => settle(() => reject(last))
-    client.on('error', onError).on('ready', onReady).on('end', onEnd)
+    events.on('error', onError).on('ready', onReady).on('end', onEnd)
     client.connect().catch(() => undefined) // the `error` event has the reason
   })
 }
 
-/** `written` is that of the current connection. */
-function linkTo(client: Redis, outage: RedisOutage, written: RedisLink['written']): RedisLink {
+const againMs = 250
+
+/** ioredis ends a client for good when the Sentinels announce a fail-over while it connects. Then this connects it again, until the returned function is called. */
+function holdOn(client: Redis): () => void {
+  let isHeld = true
+  let isConnecting = false
+  client.on('connecting', () => void (isConnecting = true))
+  for (const event of ['connect', 'close']) client.on(event, () => void (isConnecting = false))
+  client.on('end', () => {
+    // A client that was disconnected on purpose has been closed before its end.
+    if (!isConnecting) return
+    const again = () => {
+      if (isHeld) client.connect().catch(() => undefined) // the `error` event has the reason
+    }
+    setTimeout(again, againMs).unref()
+  })
+  return () => void (isHeld = false)
+}
+
+type Parts = Pick<RedisLink, 'written'> & { readonly outage: RedisOutage }
+
+function linkTo(client: Redis, { outage, written }: Parts): RedisLink {
+  const letGo = holdOn(client)
   const lost = new Set<() => void>()
   let wasUp = true
   client.on('ready', () => void (wasUp = true))
@@ -257,17 +209,43 @@ function linkTo(client: Redis, outage: RedisOutage, written: RedisLink['written'
     wasUp = false
     for (const listener of lost) listener()
   })
+  const isUp = () => wasUp && client.status === 'ready' // the status changes before onReady's listeners are called
   return {
     client,
     outage,
     get up() {
-      return wasUp && client.status === 'ready' // the status changes before onReady's listeners are called
+      return isUp()
+    },
+    get isWhole() {
+      return isUp()
     },
     written,
     onReady: (listener) => void client.on('ready', listener),
     onLost: (listener) => void lost.add(listener),
     async close() {
       outage.close()
+      letGo()
+      await end(client)
+    },
+  }
+}
+
+function linkToNodes(client: Redis, nodes: ClusterNodes, { outage, written }: Parts): RedisLink {
+  return {
+    client,
+    outage,
+    get up() {
+      return nodes.isUp
+    },
+    get isWhole() {
+      return nodes.isWhole
+    },
+    written,
+    onReady: (listener) => void nodes.events.on('came', listener),
+    onLost: (listener) => void nodes.events.on('gone', listener),
+    async close() {
+      outage.close()
+      nodes.close()
       await end(client)
     },
   }

@@ -4,7 +4,8 @@
 
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import type { Redis } from 'ioredis'
+import { isCluster } from './client.ts'
+import type { Redis } from './client.ts'
 import { GatewayError, hasCode } from '../errors.ts'
 import type { RedisLink } from './redis.ts'
 
@@ -73,9 +74,16 @@ export function createScripts<Words extends Readonly<Record<string, string>>>({
     },
     async load() {
       const all = Object.values<Loadable<string>>(texts)
-      await Promise.all(all.map(({ text }) => link.client.script('LOAD', text)))
+      const load = (node: Pick<Redis, 'script'>) => all.map(({ text }) => node.script('LOAD', text))
+      await Promise.all(nodesOf(link.client).flatMap(load))
     },
   }
+}
+
+/** Of a Cluster, the primaries that are there: a script that a later one lacks goes out with its text. */
+function nodesOf(client: Redis) {
+  if (!isCluster(client)) return [client]
+  return client.nodes('master').filter(({ status }) => status === 'ready')
 }
 
 const base = readFileSync(new URL('scripts.lua', import.meta.url), 'utf8')

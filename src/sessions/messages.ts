@@ -1,7 +1,7 @@
 // Reads the stored messages of a session: one, or a page. The account is part of every Redis key, so a session of
 // another account is never found.
 
-import type { Redis } from 'ioredis'
+import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
 import { GatewayError } from '../errors.ts'
 import { FairTurns } from '../sharing/fair-turns.ts'
@@ -17,7 +17,7 @@ import type { MessagePlace } from './streams/stream-rows.ts'
 
 type SessionPlace = Omit<MessagePlace, 'message'>
 
-const listsAtOnce = 4
+const readsAtOnce = 4
 
 export interface MessageBookOptions {
   readonly redis: Redis
@@ -26,8 +26,8 @@ export interface MessageBookOptions {
 
 export class MessageBook {
   readonly #options: MessageBookOptions
-  /** Each list may read and parse a megabyte. */
-  readonly #lists = new FairTurns(listsAtOnce)
+  /** A message may have megabytes, and an account may ask for it hundreds of times at once. */
+  readonly #reads = new FairTurns(readsAtOnce)
 
   constructor(options: MessageBookOptions) {
     this.#options = options
@@ -38,6 +38,7 @@ export class MessageBook {
     const { redis, scripts } = this.#options
     const { ref, session } = place
     const rows = {
+      ref,
       key: keys.messageIds(ref, session),
       async read(ids: readonly string[], room: number) {
         const words = [`${room}`, ...ids]
@@ -45,15 +46,14 @@ export class MessageBook {
         return values.slice(2).map((text) => rowOf(String(text), session))
       },
     }
-    const read = () => this.#inSession(place, () => readPage(redis, rows, page))
-    return this.#lists.run(ref, read)
+    return this.#inSession(place, () => readPage(redis, rows, page))
   }
 
   /** Throws `session_not_found` or `message_not_found`, whatever the ids are. */
   async read(place: MessagePlace): Promise<StoredMessage> {
     const { redis } = this.#options
-    const text = await this.#ofMessage(place, (key) => redis.hget(key, place.message))
-    const message = parseStored(text)
+    const read = () => this.#ofMessage(place, (key) => redis.hget(key, place.message))
+    const message = parseStored(await this.#reads.run(place.ref, read))
     if (!message) throw new GatewayError('message_not_found')
     return message
   }

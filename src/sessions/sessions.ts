@@ -1,10 +1,10 @@
 // The sessions of accounts: create, read, list, change, delete. Nothing is cached, so a change by one gateway holds for
 // the next request on every other gateway. Generation is in streams/.
 
-import type { Redis } from 'ioredis'
+import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
 import { GatewayError } from '../errors.ts'
-import type { Claim, ClaimWords } from '../exchange.ts'
+import type { Claim, ClaimWords } from '../redis/claims.ts'
 import { quotaWords } from '../accounts/plan.ts'
 import type { Quota } from '../accounts/plan.ts'
 import type { List, Page } from '../http/page.ts'
@@ -128,6 +128,7 @@ export class SessionBook {
       return { value, bytes: 512 + (row.metadata?.length ?? 0) }
     }
     const rows = {
+      ref,
       key: keys.sessions(ref),
       read: (ids: readonly string[]) => Promise.all(ids.map(readOne)),
       forget: (ids: readonly string[]) => room.forgetExpired(ref, ids),

@@ -3,7 +3,7 @@
 // as much as each of them has (dynamic thresholds: Choudhury and Hahne, 1998). Nothing waits here.
 
 export class SharedPool {
-  readonly #total: number
+  #total: number
   readonly #byAccount = new Map<string, number>()
   #used = 0
 
@@ -17,6 +17,11 @@ export class SharedPool {
 
   usedBy(ref: string): number {
     return this.#byAccount.get(ref) ?? 0
+  }
+
+  /** When the pool gets smaller, what was taken stays taken; nothing more is given until it fits. */
+  resize(total: number): void {
+    this.#total = total
   }
 
   /** Returns whether the account got `amount` more. The caller must give it back with `give`. */

@@ -12,10 +12,11 @@ export interface SlotsOptions {
   readonly most?: number
   /** Each slot takes 1 from this pool. */
   readonly pool: SharedPool
+  /** How many each account has; given when several limits, one after the other, count the same slots. */
+  readonly taken?: Map<string, number>
 }
 
-export function createSlots({ most = Infinity, pool }: SlotsOptions) {
-  const taken = new Map<string, number>()
+export function createSlots({ most = Infinity, pool, taken = new Map() }: SlotsOptions) {
   return {
     /** Takes a slot, and returns a function that gives it back; calling that again has no further effect. Throws `concurrency_limit_exceeded` or `overloaded`. */
     take(ref: string): () => void {

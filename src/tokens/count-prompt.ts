@@ -1,8 +1,8 @@
-// Counts a prompt for a charge when the backend reported none: all of the body, keys too, by the tokenizer; images,
+// Counts a prompt for a charge when the backend reported none, or for a checkpoint: all of the body, keys too, by the tokenizer; images,
 // sound and token ids as the estimate counts them. Runs when the answer has begun, never before.
 
 import type { Member } from '../http/json/scan.ts'
-import { countPieces, countedBytes, headsIn } from './count-pieces.ts'
+import { countPieces, countedBytes, headsIn, thorough } from './count-pieces.ts'
 import type { PromptPiece } from './count-pieces.ts'
 import { around } from './estimate.ts'
 import type { PromptFacts } from './estimate.ts'
@@ -19,12 +19,12 @@ export interface KnownPrompt {
   readonly facts: PromptFacts
 }
 
-export async function countPrompt(prompt: KnownPrompt): Promise<number> {
+export async function countPrompt(prompt: KnownPrompt, effort = thorough): Promise<number> {
   const { media, addressed, messages, ids, documents, repeated } = prompt.facts
   const mediaTokens = media.reduce((sum, { tokens }) => sum + tokens, addressed.tokens)
-  const counted = await countPieces(prompt.body, textsOf(prompt))
+  const counted = await countPieces(prompt.body, textsOf(prompt), effort)
   const isRepeated = documents > 1 && repeated.length > 0
-  const again = isRepeated ? await countPieces(prompt.body, repeated) : 0
+  const again = isRepeated ? await countPieces(prompt.body, repeated, effort) : 0
   const frames = messages * messageTokens + (documents - 1) * (again + documentTokens)
   return Math.max(1, counted + ids + mediaTokens + frames)
 }

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Test } from 'tap'
-import type { Redis } from 'ioredis'
+import type { Redis } from '../../src/redis/client.ts'
 import { createAccounts } from '../../src/accounts/accounts.ts'
 import type { Accounts } from '../../src/accounts/accounts.ts'
 import { newAccountSeed } from '../../src/accounts/accounts.ts'

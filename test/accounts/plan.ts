@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Config, Model } from '../../src/config/config.ts'
-import { mayUse, quotaOf, quotaWords } from '../../src/accounts/plan.ts'
+import { enforcement, mayUse, quotaOf, quotaWords } from '../../src/accounts/plan.ts'
 
 const plans = new Map([
   ['default', { models: ['*'], storageBytes: 10, storageUnpaidBytes: 1 }],
@@ -24,10 +24,18 @@ t.test('a model may be used where key and plan both allow it', async (t) => {
 t.test("an account has its plan's room, one of an unknown plan the default's", async (t) => {
   const least = { quotaBytes: 10, unpaidBytes: 1 }
   const more = { quotaBytes: 99, unpaidBytes: 9 }
-  t.strictSame(quotaOf({ plans }, { identity: identity('narrow') }), more)
-  t.strictSame(quotaOf({ plans }, { identity: identity('gone') }), least)
-  t.strictSame(quotaOf({ plans }, {}), least)
-  t.throws(() => quotaOf({ plans: new Map() }, {}), { code: 'internal_error' })
+  const plugins = new Map()
+  t.strictSame(quotaOf({ plans, plugins }, { identity: identity('narrow') }), more)
+  t.strictSame(quotaOf({ plans, plugins }, { identity: identity('gone') }), least)
+  t.strictSame(quotaOf({ plans, plugins }, {}), least)
+  t.throws(() => quotaOf({ plans: new Map(), plugins }, {}), { code: 'internal_error' })
+})
+
+t.test('in shadow mode an account without money may store as much as the others', async (t) => {
+  const plugins = new Map([['metering', { enforce: false }]])
+  t.strictSame(quotaOf({ plans, plugins }, {}), { quotaBytes: 10, unpaidBytes: 10 })
+  t.equal(enforcement.of({ plugins }).enforce, false)
+  t.equal(enforcement.of({ plugins: new Map() }).enforce, true, 'by default limits are enforced')
 })
 
 t.test('scripts get both; an account without money has the same by default', async (t) => {

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Test } from 'tap'
-import type { Redis } from 'ioredis'
+import type { Redis } from '../../src/redis/client.ts'
 import { keys } from '../../src/redis/redis.ts'
 import { SessionBook } from '../../src/sessions/sessions.ts'
 import { openSessions } from '../fixtures/sessions.ts'

@@ -2,6 +2,11 @@
 
 import t from 'tap'
 import { Generated } from '../../src/backend/generated.ts'
+import { countText } from '../../src/tokens/count-pieces.ts'
+import { countTokens } from '../../src/tokens/count.ts'
+import { answerOf, kinds, mixedAnswer } from '../fixtures/answers.ts'
+import { seeded } from '../fixtures/random.ts'
+import type { Random } from '../fixtures/random.ts'
 
 t.test('the tokenizer gets the generated text, decoded, in order', async (t) => {
   const texts: string[] = []
@@ -76,4 +81,93 @@ t.test('ids beside a text are not counted again, ids alone and sound are', async
   const pieces = new Generated(async () => 0)
   for (let i = 0; i < 3; i++) pieces.addOthers({ ids: 0, audioBytes: 40, texts: 0 })
   t.equal(await pieces.tokens(), 3, 'each of them, however short')
+})
+
+/** The ways in which servers cut an answer into pieces: code points for each. */
+const cuts: Readonly<Record<string, (random: Random) => number>> = {
+  letters: () => 1,
+  'short pieces': (random) => 1 + random(6),
+  'long pieces': (random) => 20 + random(200),
+}
+
+const answers: Readonly<Record<string, (random: Random) => string>> = {
+  ...Object.fromEntries(
+    kinds.map((kind) => [kind, (random: Random) => answerOf(kind, 8000, random)]),
+  ),
+  'all kinds in turn': (random) => mixedAnswer(8000, random),
+}
+
+for (const [name, answer] of Object.entries(answers)) {
+  for (const [how, size] of Object.entries(cuts)) {
+    t.test(`${name} in ${how}: samples tell the tokens within a tenth`, async (t) => {
+      const random = seeded(1)
+      let worst = 1
+      for (let run = 0; run < 2; run++) {
+        const generated = new Generated(countText)
+        const points = [...answer(random)]
+        let [said, at] = ['', 0]
+        while (at < points.length) {
+          // What comes between two checkpoints.
+          const until = Math.min(points.length, at + 1 + random(600))
+          while (at < until) {
+            const piece = points.slice(at, (at += size(random))).join('')
+            generated.add(Buffer.from(JSON.stringify(piece).slice(1, -1)).toString('latin1'))
+            said += piece
+          }
+          await generated.gauge()
+          const truth = await countTokens(said)
+          const ratio = generated.gaugedTokens / truth
+          // A short text has few tokens to be wrong by.
+          const isOff = Math.abs(generated.gaugedTokens - truth) > 4
+          if (isOff && Math.abs(ratio - 1) > Math.abs(worst - 1)) worst = ratio
+        }
+      }
+      t.ok(worst > 0.9 && worst < 1.1, `${worst}`)
+    })
+  }
+}
+
+t.test('escapes and cut characters do not change what samples tell', async (t) => {
+  const text = answerOf('chinese', 3000, seeded(1))
+  const escaped = text.replace(/[^ -~]/g, (c) =>
+    c === '\n' ? '\\n' : `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+  const truth = await countTokens(text)
+  const generated = new Generated(countText)
+  for (const piece of escaped.match(/\\u....|./g) ?? []) {
+    generated.add(piece)
+    await generated.gauge()
+  }
+  const ratio = generated.gaugedTokens / truth
+  t.ok(ratio > 0.9 && ratio < 1.1, `${ratio}`)
+})
+
+t.test('a gauge counts little: a sample, and none while little has come', async (t) => {
+  const lengths: number[] = []
+  const generated = new Generated(async (text) => {
+    lengths.push(text.length)
+    return text.length / 4
+  })
+  for (let i = 0; i < 10_000; i++) {
+    generated.add('word ')
+    await generated.gauge()
+  }
+  t.ok(Math.max(...lengths) <= 1000)
+  t.ok(lengths.length < 80, `${lengths.length} samples of 10,000 pieces`)
+  t.equal(generated.gaugedTokens, 12_500)
+})
+
+t.test('what was counted corrects what was sampled', async (t) => {
+  let density = 1
+  const generated = new Generated(async (text) => text.length * density)
+  generated.add('x'.repeat(2000))
+  await generated.gauge()
+  t.equal(generated.gaugedTokens, 2000)
+  density = 0.5
+  t.equal(await generated.tokens(), 1000)
+  t.equal(generated.gaugedTokens, 1000)
+  const failing = new Generated(async () => Promise.reject(new Error('broken')))
+  failing.add('12345678')
+  await failing.gauge()
+  t.equal(failing.gaugedTokens, 2, 'four bytes a token, where nothing can be counted')
 })

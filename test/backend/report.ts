@@ -1,7 +1,14 @@
 // What a backend reports, read from whole answers, from the end of large ones, and from errors.
 
 import t from 'tap'
-import { hasError, isError, readAnswer, readReport, usageIn } from '../../src/backend/report.ts'
+import {
+  hasError,
+  isError,
+  readAnswer,
+  readReport,
+  saysLoading,
+  usageIn,
+} from '../../src/backend/report.ts'
 
 t.test('an impossible count is ignored', async (t) => {
   const said = (count: unknown) => readReport({ prompt_tokens: count, completion_tokens: 3 })
@@ -35,4 +42,14 @@ t.test('errors and broken texts are no answers', async (t) => {
   t.ok(isError('{"id":1,"error":{"message":"x"}}'))
   t.notOk(isError('{"id":1,"x":{"error":{"message":"x"}}}'))
   t.notOk(hasError('{"error":null,"choices":[]}'), 'some servers say so')
+})
+
+t.test('a 503 about loading a model is no failure, wherever that stands', async (t) => {
+  const says = (status: number, body: string, headers = {}) =>
+    saysLoading(status, { headers, body: Buffer.from(body) })
+  t.equal(says(503, '{"error":{"message":"Loading model"}}'), true)
+  t.equal(says(503, '', { 'x-error': 'Model m is currently loading' }), true)
+  t.equal(says(503, '{"error":{"message":"overloaded"}}'), false)
+  t.equal(says(500, '{"error":{"message":"Loading model"}}'), false)
+  t.equal(saysLoading(503, { headers: {}, body: undefined }), false)
 })

@@ -396,3 +396,46 @@ t.test('a prompt that comes again is not a backend that ran away', async (t) => 
     t.equal(m.overran, echoed === 0)
   }
 })
+
+t.test('so far: by samples, and never more than may be generated', async (t) => {
+  const m = fed([text('abc'), text('defgh')], { outputPerChoice: 6 })
+  t.equal(m.soFar({ promptTokens: 9 }).completion, 2, 'two events, eight bytes')
+  await m.gauge()
+  t.match(m.soFar({ promptTokens: 9 }), { prompt: 9, completion: 6, estimated: true })
+  const unbound = fed([text('abc'), text('defgh')])
+  await unbound.gauge()
+  t.equal(unbound.soFar({ promptTokens: 9 }).completion, 8)
+  t.equal((await unbound.used({ promptTokens: 9 })).completion, 8)
+})
+
+t.test('so far: all answers of best_of count, up to their bound', async (t) => {
+  const options = { choices: 6, tries: 3, outputPerChoice: 100 }
+  const m = fed([text('ab', 0), text('cd', 1)], options)
+  await m.gauge()
+  t.equal(m.soFar({ promptTokens: 1 }).completion, 12)
+  const most = fed([text('x'.repeat(500), 0)], options)
+  await most.gauge()
+  t.equal(most.soFar({ promptTokens: 1 }).completion, 600)
+})
+
+t.test('so far: a continuous report counts, and what came behind it', async (t) => {
+  const usage = {
+    prompt_tokens: 20,
+    completion_tokens: 3,
+    prompt_tokens_details: { cached_tokens: 8 },
+  }
+  const reported = chunk({ delta: { content: 'abcdefgh' } }, { usage })
+  const m = fed([reported], { isContinuous: true, outputPerChoice: 50 })
+  await m.gauge()
+  const said = { prompt: 20, cached: 8, completion: 3, estimated: false }
+  t.match(m.soFar({ promptTokens: 90 }), said)
+  m.event(text('ij'))
+  await m.gauge()
+  t.match(m.soFar({ promptTokens: 90 }), { prompt: 20, completion: 10, estimated: true })
+})
+
+t.test('so far: what generates nothing has no output', async (t) => {
+  const m = meter({ choices: 0 })
+  await m.gauge()
+  t.equal(m.soFar({ promptTokens: 5 }).completion, 0)
+})

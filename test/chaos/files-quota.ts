@@ -4,7 +4,7 @@
 
 import { env } from 'node:process'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Redis } from 'ioredis'
+import type { Redis } from '../../src/redis/client.ts'
 import t from 'tap'
 import type { Test } from 'tap'
 import { GatewayError } from '../../src/errors.ts'

@@ -2,8 +2,9 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
+import { countText } from '../../src/tokens/count-pieces.ts'
 import { startBackend } from '../fixtures/backend.ts'
-import { chat } from '../fixtures/backend-model.ts'
+import { chat, wordsBefore } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { spawnGateway } from '../fixtures/gateway.ts'
 import { connectLink } from '../fixtures/ledger.ts'
@@ -25,6 +26,8 @@ const leaseMs = 2000
 const maxTokens = 100
 const chunks = 12
 const early = 5
+/** What a checkpoint says of them. */
+const earlyTokens = await countText(wordsBefore(early))
 
 /** Two processes on one Redis, and a stream of the first that has sent `early` tokens and waits for the gate. */
 async function midStream(t: Test) {
@@ -63,7 +66,7 @@ t.test(
   async (t) => {
     const { victim, witness, link, account, yaml, redis } = await midStream(t)
     const { charged } = await checkpoint(link, account)
-    t.equal(charged, early, 'the checkpoint knows what was generated')
+    t.equal(charged, earlyTokens, 'the checkpoint knows what was generated')
     t.match(await balanceOf(witness, account), { balance: 1000, reserved: maxTokens })
 
     await victim.kill()
@@ -72,14 +75,14 @@ t.test(
     const leftMs = deadline - (seconds * 1000 + micros / 1000)
     t.notOk(leftMs > leaseMs, 'due within one lease, if it is not back yet')
     await until(async () => (await balanceOf(witness, account)).reserved === 0)
-    t.match(await balanceOf(witness, account), { balance: 1000 - early, reserved: 0 })
+    t.match(await balanceOf(witness, account), { balance: 1000 - earlyTokens, reserved: 0 })
     const [, ...charges] = await transactionsOf(witness, account)
-    t.match(charges, [{ type: 'charge', amount: -early, estimated: true }])
+    t.match(charges, [{ type: 'charge', amount: -earlyTokens, estimated: true }])
     t.equal(charges.length, 1)
     t.same(await differencesOf(witness), [])
 
     const heir = await spawnGateway(t, { redis, yaml, dataDir: victim.dataDir })
-    t.match(await balanceOf(heir, account), { balance: 1000 - early, reserved: 0 })
+    t.match(await balanceOf(heir, account), { balance: 1000 - earlyTokens, reserved: 0 })
     t.same(await differencesOf(heir), [])
   },
 )
@@ -91,7 +94,11 @@ t.test(
     await checkpoint(link, account)
     victim.child.kill('SIGSTOP')
     await until(async () => (await balanceOf(witness, account)).reserved === 0)
-    t.equal((await balanceOf(witness, account)).balance, 1000 - early, 'reaped while it was frozen')
+    t.equal(
+      (await balanceOf(witness, account)).balance,
+      1000 - earlyTokens,
+      'reaped while it was frozen',
+    )
 
     victim.child.kill('SIGCONT')
     await until(async () => (await balanceOf(witness, account)).reserved > 0)
@@ -103,8 +110,8 @@ t.test(
     t.same(
       entries.map(({ type, amount }) => [type, amount]),
       [
-        ['charge', -early],
-        ['adjustment', early - chunks],
+        ['charge', -earlyTokens],
+        ['adjustment', earlyTokens - chunks],
       ],
     )
     t.equal(new Set(entries.map((one) => one.request_id)).size, 1, 'of one request')
@@ -117,7 +124,7 @@ t.test('a frozen gateway whose money was spent meanwhile ends its stream by leng
   await checkpoint(link, account)
   victim.child.kill('SIGSTOP')
   await until(async () => (await balanceOf(witness, account)).reserved === 0)
-  const spent = { amount: early - 1000, note: 'spent elsewhere' }
+  const spent = { amount: earlyTokens - 1000, note: 'spent elsewhere' }
   t.equal((await witness.admin('POST', `accounts/${account.id}/adjust`, spent)).status, 200)
   t.equal((await balanceOf(witness, account)).available, 0)
 

@@ -4,10 +4,11 @@
 
 import t from 'tap'
 import { keys } from '../../src/redis/redis.ts'
+import { countText } from '../../src/tokens/count-pieces.ts'
 import { durable } from '../fixtures/aof.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import type { Script } from '../fixtures/backend.ts'
-import { chat as model } from '../fixtures/backend-model.ts'
+import { chat as model, wordsBefore } from '../fixtures/backend-model.ts'
 import { failing, sse } from '../fixtures/backend-scripts.ts'
 import { startDelayProxy } from '../fixtures/delay-proxy.ts'
 import { Gate } from '../fixtures/gate.ts'
@@ -19,6 +20,8 @@ import { startRedis } from '../fixtures/redis-server.ts'
 import { eventually, until } from '../fixtures/until.ts'
 
 const outputOnly = 'price: { input: 0, output: 1 }, max_output_tokens: 100000'
+/** What a checkpoint says of three words. */
+const three = await countText(wordsBefore(3))
 
 /** `count` words, each in an event of 20 kB. */
 function padded(count: number, gate: Gate): Script {
@@ -136,11 +139,11 @@ t.test(
     const victim = await spawnGateway(t, { redis, yaml: chat.yaml })
     gate.next(4)
     const whole = chat.send(chat.sessionId, { content: 'Hi', stream: false }, {}, victim)
-    await until(async () => (await openHold(link, chat.account)).charged === 3)
+    await until(async () => (await openHold(link, chat.account)).charged === three)
     victim.child.kill('SIGSTOP')
     const last = async () => (await chat.messages(chat.sessionId)).at(-1)
     await until(async () => (await last())?.status === 'incomplete')
-    t.match(await last(), { cost: 3 })
+    t.match(await last(), { cost: three })
     gate.open()
     victim.child.kill('SIGCONT')
     await until(async () => (await balanceOf(chat.gateway, chat.account)).reserved === 0)
@@ -166,12 +169,12 @@ t.test('a message costs what was used even if less was left: the rest is owed', 
     {},
     victim,
   )
-  await until(async () => (await openHold(link, chat.account)).charged === 3)
+  await until(async () => (await openHold(link, chat.account)).charged === three)
   victim.child.kill('SIGSTOP')
-  const isLeft = async () => (await balanceOf(chat.gateway, chat.account)).available === 7
+  const isLeft = async () => (await balanceOf(chat.gateway, chat.account)).available === 10 - three
   await until(isLeft)
   await chat.gateway.admin('POST', `accounts/${chat.account.id}/adjust`, {
-    amount: -7,
+    amount: three - 10,
     note: 'spent',
   })
   gate.open()
@@ -179,10 +182,10 @@ t.test('a message costs what was used even if less was left: the rest is owed', 
   // Ten words, or fewer: the gateway stops the answer when it learns first how little is left.
   const answer = await (await whole).json()
   const cost = Number(answer['cost'])
-  t.ok(cost > 3, 'more than it was charged when its owner was away')
+  t.ok(cost > three, 'more than it was charged when its owner was away')
   t.match(answer, { usage: { completion_tokens: cost } })
   t.match((await chat.messages(chat.sessionId)).at(-1), { cost })
-  t.match(await balanceOf(chat.gateway, chat.account), { balance: 0, owed: cost - 3 })
+  t.match(await balanceOf(chat.gateway, chat.account), { balance: 0, owed: cost - three })
 })
 
 t.test('a session does not expire while it generates an answer', async (t) => {

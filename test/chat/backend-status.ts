@@ -28,7 +28,8 @@ t.test('every other status is one of our errors', async (t) => {
     [503, 503, 'upstream_unavailable'],
     [529, 503, 'upstream_unavailable'],
     [500, 502, 'upstream_error'],
-    [504, 502, 'upstream_error'],
+    [504, 504, 'upstream_timeout'],
+    [524, 504, 'upstream_timeout'],
     [402, 502, 'upstream_error'],
     [405, 502, 'upstream_error'],
     [409, 502, 'upstream_error'],
@@ -50,7 +51,7 @@ t.test('every other status is one of our errors', async (t) => {
 })
 
 t.test('a backend can make clients wait an hour at most, and a second at least', async (t) => {
-  const { backend, ask } = await chatPath(t)
+  const { backend, ask } = await chatPath(t, { model: 'breaker: { failures: 100 }' })
   const rows = [
     ['3600', '3600'],
     ['3601', '3600'],

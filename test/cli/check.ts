@@ -1,7 +1,8 @@
 import t from 'tap'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { runCli } from '../fixtures/cli.ts'
+import { runCli, startCli } from '../fixtures/cli.ts'
+import { adminToken } from '../fixtures/gateway.ts'
 
 const good = 'models: {m: {targets: [{url: "http://127.0.0.1:1/v1", key: "${KEY}"}]}}\n'
 const bad = 'lisen: 1\nmodels: {m: {targets: []}}\n'
@@ -78,6 +79,18 @@ t.test('a doubtful value is a warning, not a problem', async (t) => {
   t.match(told, { problems: [], warnings: [{ line: 2, column: 36 }] })
 })
 
+t.test('shadow mode is a warning at its key', async (t) => {
+  const plugins = async () => (await import('../../src/gateway.ts')).plugins
+  const yaml = `${good}plugins: {metering: {enforce: false}}\n`
+  const file = join(t.testdir({ 'gateway.yaml': yaml }), 'gateway.yaml')
+  const { code, out } = await runCli(['check', file], { env: { KEY: 'x' }, plugins })
+  t.equal(code, 0)
+  t.match(
+    out,
+    /^warning: \S+:2:31: plugins\.metering\.enforce: shadow mode: .*\n0 problems, 1 warn/,
+  )
+})
+
 t.test('colours only where they can be shown, and never in JSON', async (t) => {
   const style = (colour: string, text: string) => `<${colour}>${text}</>`
   const dir = t.testdir({ file: good, poor: narrow, broken: bad })
@@ -88,4 +101,40 @@ t.test('colours only where they can be shown, and never in JSON', async (t) => {
   t.match(await check(poor), /^<yellow>warning: .*<\/>\n<green>0 problems<\/>, 1 warning\n$/)
   t.match(await check(broken), /^<red>.*lisen.*<\/>\n(<red>.*<\/>\n)*<red>\d problems<\/>\n$/)
   t.notMatch(await check(broken, '--json'), /<red>/)
+})
+
+t.test('--diff says what a reload would change, and what needs a restart', async (t) => {
+  const plugins = async () => (await import('../../src/gateway.ts')).plugins
+  const { cliWith, file, rewrite, yaml } = await startCli(t)
+  const cli = cliWith({ env: { TOLLGATE_ADMIN_TOKEN: adminToken }, plugins })
+  t.match(await cli('check', file, '--diff'), { code: 0, out: '0 changes\n' })
+  const changed = yaml.replace('secret-key', 'other-key').replace('output: 4', 'output: 5')
+  await rewrite(`${changed}limits: { headers: 7s }\n`)
+  const { code, out } = await cli('check', file, '--diff')
+  t.equal(code, 0)
+  t.match(out, 'models.m.price.output: 4 → 5\n')
+  t.match(out, 'models.m.targets[0].key: changed, and is not shown\n')
+  t.match(out, 'limits.headers: "60s" → "7s" (needs a restart)\n')
+  t.match(out, /\n3 changes, 1 of them after a restart\n$/)
+  t.notMatch(out, /-key/)
+  t.match(JSON.parse((await cli('check', file, '--diff', '--json')).out), {
+    changes: [{ needs_restart: false }, { path: 'limits.headers', needs_restart: true }, {}],
+  })
+  const nowhere = ['check', file, '--diff', '--admin', 'http://127.0.0.1:1']
+  const env = { TOLLGATE_ADMIN_TOKEN: adminToken }
+  t.match(await runCli(nowhere, { env, plugins }), { code: 69 })
+  t.match(await cli('check', file, '--diff', '--token', 'wrong'), { code: 77 })
+  await rewrite('lisen: 1\n')
+  t.match(await cli('check', file, '--diff'), { code: 78 })
+})
+
+t.test('--diff compares two files, too', async (t) => {
+  const dir = t.testdir({ a: good, b: `${good}drain: 5s\n`, c: bad })
+  const run = (...names: readonly string[]) =>
+    runCli(['check', ...names.map((name) => join(dir, name)), '--diff'], { env: { KEY: 'k' } })
+  t.match(await run('b', 'a'), { code: 0, out: 'drain: "30s" → "5s"\n1 change\n' })
+  t.match(await run('a', 'a'), { code: 0, out: '0 changes\n' })
+  t.match(await run('c', 'a'), { code: 78 })
+  t.match(await run('a', 'c'), { code: 78, err: /has problems itself/ })
+  t.match(await runCli(['check', join(dir, 'a'), join(dir, 'b')]), { code: 2 })
 })

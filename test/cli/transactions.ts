@@ -1,5 +1,6 @@
 import t from 'tap'
 import { startCli } from '../fixtures/cli.ts'
+import { makeHold, newHoldId, used } from '../fixtures/ledger.ts'
 
 t.test('the newest transactions are shown, the newest last', async (t) => {
   const { cli, accounts } = await startCli(t)
@@ -11,6 +12,16 @@ t.test('the newest transactions are shown, the newest last', async (t) => {
   t.match(rows, [/ topup +\+2 +3 +- +- +- +n2 +txn_/, / topup +\+3 +6 +- +- +- +n3 +txn_/])
   const { data } = JSON.parse((await cli('transactions', 'a', '--json')).out) as { data: unknown }
   t.match(data, [{ amount: 1 }, { amount: 2 }, { amount: 3 }])
+})
+
+t.test('a row says what the amount does not: what is owed, and what was waived', async (t) => {
+  const { cli, accounts, ledger } = await startCli(t)
+  const { ref } = await accounts.createAccount({ name: 'a' })
+  for (const meta of ['{}', '{"shadow":true}']) {
+    await ledger.settle(makeHold({ id: newHoldId(), ref, meta }), used(30))
+  }
+  const [, ...rows] = (await cli('transactions', 'a')).out.trimEnd().split('\n')
+  t.match(rows, [/ charge +0 .* owed 30 +txn_/, / charge +0 .* waived 30 +txn_/])
 })
 
 t.test('--follow prints each new transaction once, until it is interrupted', async (t) => {

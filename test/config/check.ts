@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import t from 'tap'
-import { crossCheck } from '../../src/config/check.ts'
+import { crossCheck, warningsOf } from '../../src/config/check.ts'
 import { formatPath, formatProblem } from '../../src/config/problem.ts'
 import { load } from '../fixtures/config/load.ts'
 
@@ -22,6 +22,22 @@ t.test('two listeners must not share a port, but both may take a free one', asyn
 t.test('a name stands for only one model', async (t) => {
   const models = { a: { ...demo, aliases: ['b', 'x'] }, b: { ...demo, aliases: ['x'] } }
   t.same(faults({ models }), ['models.a.aliases[0]', 'models.b.aliases[0]'])
+})
+
+t.test('Redis is at one place, and what Sentinels need goes with Sentinels', async (t) => {
+  const at = ['h:1']
+  t.same(faults({ redis: 'redis://h' }), [])
+  t.same(faults({ redis: { cluster: at, password: 'p' } }), [])
+  t.same(faults({ redis: { sentinels: at, name: 'main', db: 1, sentinel_password: 'p' } }), [])
+  t.same(faults({ redis: { password: 'p' } }), ['redis.url'])
+  t.same(faults({ redis: { url: 'redis://h', cluster: at } }), ['redis'])
+  t.same(faults({ redis: { sentinels: at, cluster: at } }), ['redis'])
+  t.same(faults({ redis: { sentinels: at } }), ['redis.name'])
+  t.same(faults({ redis: { cluster: at, db: 0, name: 'main' } }), ['redis.name', 'redis.db'])
+  t.same(faults({ redis: { url: 'redis://h', sentinel_username: 'u', sentinel_password: '' } }), [
+    'redis.sentinel_username',
+    'redis.sentinel_password',
+  ])
 })
 
 t.test('a single body must fit into the memory of all bodies', async (t) => {
@@ -73,6 +89,19 @@ t.test('a plan with fewer tokens a minute than its models may generate', async (
     /^:7:48: plans\.narrow\.tokens_per_minute: 2000 is not more than .* of large \(4096\): /,
   )
   t.match(told[1], /^:8:34: plans\.narrower\.\S+ 1999 is .* of small \(1999\), large \(4096\): /)
+})
+
+t.test('shadow mode is a warning', async (t) => {
+  const nothing = { models: new Map(), plans: new Map(), workers: 1 }
+  const toldOf = (metering: object) =>
+    warningsOf({ ...nothing, plugins: new Map([['metering', metering]]) })
+  t.match(toldOf({ enforce: false }), [
+    {
+      path: ['plugins', 'metering', 'enforce'],
+      message: /^shadow mode: limits and balances refuse/,
+    },
+  ])
+  t.same(toldOf({ enforce: true }), [])
 })
 
 t.test('a value that is not in the file is reported at its plan, or at the top', async (t) => {

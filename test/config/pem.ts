@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import t from 'tap'
 import { readPems } from '../../src/config/pem.ts'
+import { ReadFiles } from '../../src/config/read-files.ts'
 import { folder } from '../fixtures/config/load.ts'
 
 const at = (name: string, kind: 'cert' | 'key', block = 'tls') => ({
@@ -10,10 +11,15 @@ const at = (name: string, kind: 'cert' | 'key', block = 'tls') => ({
 })
 
 const messages = async (...files: Parameters<typeof readPems>[0]) =>
-  (await readPems(files)).findings.map(({ path, message }) => `${path.join('.')}: ${message}`)
+  (await readPems(files, new ReadFiles())).findings.map(
+    ({ path, message }) => `${path.join('.')}: ${message}`,
+  )
 
 t.test('a certificate and its key are read', async (t) => {
-  const { texts, findings } = await readPems([at('cert.pem', 'cert'), at('key.pem', 'key')])
+  const { texts, findings } = await readPems(
+    [at('cert.pem', 'cert'), at('key.pem', 'key')],
+    new ReadFiles(),
+  )
   t.same(findings, [])
   t.match(texts.get(join(folder, 'tls/cert.pem')), /^-----BEGIN CERTIFICATE/)
 })

@@ -27,6 +27,7 @@ t.test('missing keys have their defaults, in the units of the gateway', async (t
     redis: { kind: 'embedded' },
     store: { disk: { path: join('/data', 'store') } },
     limits: { jsonApiBytes: 2 ** 20, heartbeatMs: 15_000, firstByteMs: 30_000 },
+    shutdownDelayMs: 0,
     drainMs: 30_000,
   })
 })
@@ -48,6 +49,41 @@ t.test('Redis: TLS by its scheme or by its files, user and password from the blo
   t.match(resolved({ redis: 'rediss://h' }).redis, { tls: {} })
   const redis = { url: 'redis://h', password: 'p', tls: { ca: '/c' } }
   t.match(resolved({ redis }).redis, { password: 'p', tls: { ca: 'CERT' } })
+})
+
+t.test("a target's breaker has the model's values where it sets none", async (t) => {
+  const targets = ['demo', { demo: true, breaker: { failures: 2 } }]
+  const m = { targets, breaker: { cool_down: '5s' } }
+  const found = resolved({ models: { m } })
+    .models.get('m')
+    ?.targets.map(({ breaker }) => breaker)
+  t.strictSame(found, [
+    { failures: 5, coolDownMs: 5000 },
+    { failures: 2, coolDownMs: 5000 },
+  ])
+})
+
+t.test('Redis: a Cluster and Sentinels by their addresses', async (t) => {
+  const login = { username: 'u', password: 'p' }
+  t.same(resolved({ redis: { cluster: ['a:1', '[::1]:2'], ...login } }).redis, {
+    kind: 'cluster',
+    nodes: [
+      { host: 'a', port: 1 },
+      { host: '::1', port: 2 },
+    ],
+    ...login,
+  })
+  const sentinels = { sentinels: ['a:1'], name: 'main', tls: { ca: '/c' } }
+  const own = { sentinel_username: 'u', sentinel_password: 's' }
+  t.same(resolved({ redis: { ...sentinels, ...own } }).redis, {
+    kind: 'sentinel',
+    sentinels: [{ host: 'a', port: 1 }],
+    name: 'main',
+    db: 0,
+    sentinelUsername: 'u',
+    sentinelPassword: 's',
+    tls: { ca: 'CERT' },
+  })
 })
 
 t.test('targets: named by position, headers in lower case, an empty key is none', async (t) => {
@@ -72,6 +108,7 @@ t.test('targets: named by position, headers in lower case, an empty key is none'
     headers: {},
     priority: 1,
     weight: 1,
+    breaker: { failures: 5, coolDownMs: 30_000 },
     includeUsage: true,
     continuousUsage: false,
     cacheSalt: false,

@@ -164,7 +164,13 @@ t.test('in whatever order commands arrive, no due task is forgotten', async (t) 
     const store = memoryStore()
     const on = () => {
       const client = turns.actor(redis)
-      const link = { client, up: true, onReady: () => undefined, onLost: () => undefined }
+      const link = {
+        client,
+        up: true,
+        isWhole: true,
+        onReady: () => undefined,
+        onLost: () => undefined,
+      }
       return { ...partsOn(link), store }
     }
     const uploader = async () => {

@@ -250,6 +250,30 @@ t.test('files of a deleted session are gone at once', async (t) => {
   )
 })
 
+t.test('if the removal of a session stops half-way, its files are swept soon', async (t) => {
+  const all = await openFiles(t)
+  const { book, ref, redis, session, store, sweeper } = all
+  await addFile(all, { session })
+  await sweeper().sweep()
+  await book.expectRemoval(ref, session)
+  t.equal(await sweeper().sweep(), 1, 'the session is still there')
+  t.match(await dueOf(redis, ref), [`session ${session}`])
+  await book.expectRemoval(ref, session)
+  await redis.del(keys.session(ref, session))
+  await sweeper().sweep()
+  t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 0 })
+  t.equal(store.objects.size, 0)
+  t.strictSame(await dueOf(redis, ref), [])
+})
+
+t.test('a session without files is not expected to be removed', async (t) => {
+  const { book, ref, redis, session } = await openFiles(t)
+  await book.expectRemoval(ref, session)
+  await book.expectRemoval(ref, 'no id')
+  t.strictSame(await dueOf(redis, ref), [])
+  t.equal(await redis.exists(keys.dueAccounts), 0)
+})
+
 t.test('lists are in order of creation, of all files or those of a session', async (t) => {
   const { book, ref, redis, session, store } = await openFiles(t)
   const other = await addSession(redis, ref)

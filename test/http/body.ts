@@ -1,5 +1,6 @@
 import t from 'tap'
 import { createBodyBudget } from '../../src/http/body.ts'
+import { SharedPool } from '../../src/sharing/shared-pool.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { heapBytes } from '../fixtures/heap.ts'
 import {
@@ -136,7 +137,7 @@ t.test('a caller whose key is refused is answered without reading the body', asy
 })
 
 t.test('a body that was only announced takes no memory', async (t) => {
-  const budget = createBodyBudget(2_000_000)
+  const budget = createBodyBudget(new SharedPool(2_000_000))
   const { client } = await serve(t, { budget })
   for (let i = 0; i < 8; i++) (await client()).send(sized(1_000_000))
   const one = await client()
@@ -145,7 +146,7 @@ t.test('a body that was only announced takes no memory', async (t) => {
 })
 
 t.test('all large bodies together are bounded: 503 overloaded, and room again after', async (t) => {
-  const budget = createBodyBudget(500_000)
+  const budget = createBodyBudget(new SharedPool(500_000))
   const { client } = await serve(t, { budget })
   const first = await client()
   first.send(sized(200_000), 'a'.repeat(199_000))
@@ -169,7 +170,7 @@ t.test('all large bodies together are bounded: 503 overloaded, and room again af
 })
 
 t.test('one account leaves as much memory to others as it takes', async (t) => {
-  const budget = createBodyBudget(100)
+  const budget = createBodyBudget(new SharedPool(100))
   const greedy = budget.share(() => 'a')
   greedy.take(30)
   greedy.take(20)
@@ -184,7 +185,7 @@ t.test('one account leaves as much memory to others as it takes', async (t) => {
 })
 
 t.test('memory of a body that is kept stays taken', async (t) => {
-  const budget = createBodyBudget(100)
+  const budget = createBodyBudget(new SharedPool(100))
   const share = budget.share(() => 'a')
   share.take(50)
   share.keep(60)
@@ -196,7 +197,7 @@ t.test('memory of a body that is kept stays taken', async (t) => {
 })
 
 t.test('a share that was given back takes no more memory', async (t) => {
-  const budget = createBodyBudget(100)
+  const budget = createBodyBudget(new SharedPool(100))
   const share = budget.share(() => 'a')
   share.take(50)
   share.release()
@@ -206,7 +207,7 @@ t.test('a share that was given back takes no more memory', async (t) => {
 })
 
 t.test('between two parts of a large body, others have their turn', async (t) => {
-  const budget = createBodyBudget(64 * 2 ** 20)
+  const budget = createBodyBudget(new SharedPool(64 * 2 ** 20))
   const { client } = await serve(t, { budget, maxBytes: 32 * 2 ** 20 })
   const one = await client()
   const bytes = 16 * 2 ** 20
@@ -250,7 +251,7 @@ t.test('a body that keeps the minimum rate is not too slow', async (t) => {
 })
 
 t.test('a client that leaves within its body is ClientLeft; its share is given back', async (t) => {
-  const budget = createBodyBudget(1_000_000)
+  const budget = createBodyBudget(new SharedPool(1_000_000))
   const { client, left } = await serve(t, { budget })
   for (const bytes of [sized(200_000), chunked + chunk(100_000)]) {
     const one = await client()
@@ -263,7 +264,7 @@ t.test('a client that leaves within its body is ClientLeft; its share is given b
 })
 
 t.test('a client that ends its side within its body is ClientLeft, too', async (t) => {
-  const budget = createBodyBudget(1_000_000)
+  const budget = createBodyBudget(new SharedPool(1_000_000))
   const { client, left } = await serve(t, { budget })
   const one = await client()
   one.send(sized(200_000), 'aaa')
@@ -327,7 +328,7 @@ t.test('100 Continue is sent when the body is wanted, and not when it is refused
 })
 
 t.test('chunks of one byte take the memory of the body, not of the chunks', async (t) => {
-  const budget = createBodyBudget(1_000_000)
+  const budget = createBodyBudget(new SharedPool(1_000_000))
   const { client } = await serve(t, { budget })
   const one = await client()
   const bytes = 300_000

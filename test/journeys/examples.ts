@@ -9,6 +9,8 @@ import type { Test } from 'tap'
 import { certificate } from '../fixtures/certificate.ts'
 import { freePort } from '../fixtures/free-port.ts'
 import { startProcess } from '../fixtures/process.ts'
+import { startCluster } from '../fixtures/redis-cluster.ts'
+import { startSentinels } from '../fixtures/redis-sentinel.ts'
 import { redisServerPath, startRedis } from '../fixtures/redis-server.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 
@@ -29,15 +31,41 @@ async function start(t: Test, file: string) {
     TOLLGATE_FILES: join(dataDir, 'files'),
     OPENAI_API_KEY: 'an-example-key',
     REDIS_PASSWORD: 's3cret',
-    ...(file === 'full.yaml' ? { REDIS_URL: await startGuardedRedis(t) } : {}),
+    SENTINEL_PASSWORD: '',
+    ...(await redisFor(t, file)),
     TLS_CERT: certificate.certPath,
     TLS_KEY: certificate.keyPath,
     TLS_CA: certificate.certPath,
   }
-  const args = [join(root, 'src/main.ts'), 'start', '--config', join(root, 'config/examples', file)]
+  const args = [
+    join(root, 'src/tollgate.cjs'),
+    'start',
+    '--config',
+    join(root, 'config/examples', file),
+  ]
   const started = startProcess(t, [process.execPath, ...args], { env })
   const [, adminUrl = ''] = await started.said(/admin on (\S+)/)
   return { ...started, adminUrl, dataDir }
+}
+
+const guarded = ['--user', 'gateway', 'on', '>s3cret', '~*', '+@all']
+
+/** Where the Redis of this example listens. */
+async function redisFor(t: Test, file: string): Promise<Readonly<Record<string, string>>> {
+  if (file === 'full.yaml') return { REDIS_URL: await startGuardedRedis(t) }
+  if (file === 'redis-cluster.yaml') {
+    const { nodes } = await startCluster(t, { args: guarded })
+    return placesOf(nodes)
+  }
+  if (file === 'redis-sentinel.yaml') {
+    const { sentinels } = await startSentinels(t, { args: guarded })
+    return placesOf(sentinels)
+  }
+  return {}
+}
+
+function placesOf(nodes: readonly { readonly port: number }[]) {
+  return Object.fromEntries(nodes.map(({ port }, i) => [`REDIS_${i + 1}`, `127.0.0.1:${port}`]))
 }
 
 /** A Redis with TLS on both sides and a user of its own, as in full.yaml. */
@@ -45,8 +73,7 @@ async function startGuardedRedis(t: Test): Promise<string> {
   const { certPath, keyPath } = certificate
   const port = String(await freePort())
   const own = ['--tls-cert-file', certPath, '--tls-key-file', keyPath]
-  const user = ['--user', 'gateway', 'on', '>s3cret', '~*', '+@all']
-  const args = ['--tls-port', port, ...own, '--tls-ca-cert-file', certPath, ...user]
+  const args = ['--tls-port', port, ...own, '--tls-ca-cert-file', certPath, ...guarded]
   await startRedis(t, { args })
   return `rediss://localhost:${port}/0`
 }

@@ -9,7 +9,7 @@ import { reaches } from '../../src/plain.ts'
 import { startProcess } from '../fixtures/process.ts'
 import { redisServerPath } from '../fixtures/redis-server.ts'
 
-const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+const main = fileURLToPath(new URL('../../src/tollgate.cjs', import.meta.url))
 
 const yaml = `
 listen: { host: 127.0.0.1, port: 0 }

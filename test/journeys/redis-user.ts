@@ -8,12 +8,11 @@ import { ledgerScripts } from '../../src/ledger/library.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
-import { callerIn } from '../fixtures/files-http.ts'
+import { useSessionsAndFiles } from '../fixtures/every-part.ts'
 import { startGateway } from '../fixtures/gateway.ts'
 import type { InProcess } from '../fixtures/gateway.ts'
 import { refOf } from '../fixtures/money.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
-import { chatOf, messageIdOf } from '../fixtures/session-chat.ts'
 
 const docs = await readFile(new URL('../../docs/security.md', import.meta.url), 'utf8')
 const rules = /^user tollgate (.*)$/m.exec(docs)?.[1]?.split(' ') ?? []
@@ -46,33 +45,6 @@ t.test('a gateway works as the Redis user of the documentation', async (t) => {
   t.equal((await gateway.admin('PATCH', `accounts/${id}`, { status: 'suspended' })).status, 200)
   t.match(await (await gateway.admin('GET', 'audit')).json(), { entries: 4, differences: [] })
 })
-
-async function useSessionsAndFiles(t: Test, gateway: InProcess, key: string): Promise<void> {
-  const chat = chatOf(t, gateway, { id: '', key })
-  const id = await chat.session()
-  const sent = await chat.send(id)
-  await sent.end()
-  const message = `/${id}/messages/${messageIdOf(sent)}`
-  const own = callerIn(gateway, { key, session: id })
-  const file = await own.make({ content: 'a file' })
-  for (const path of [`/${id}`, '', `/${id}/messages`, message, `${message}/stream`]) {
-    const answer = await chat.at(path)
-    t.equal(answer.status, 200, path)
-    await answer.end()
-  }
-  t.equal((await chat.at(`/${id}`, { method: 'PATCH', body: { title: 'a' } })).status, 200)
-  const repeated = { body: {}, headers: { 'idempotency-key': 'one' } }
-  for (const answer of [await chat.at('', repeated), await chat.at('', repeated)]) {
-    t.equal(answer.status, 201)
-  }
-  for (const line of ['GET ', `GET /${file.id}/metadata`, `GET /${file.id}`]) {
-    const answer = await own.call(line)
-    t.equal(answer.status, 200, line)
-    await answer.bytes()
-  }
-  t.equal((await own.call(`DELETE /${file.id}`)).status, 204)
-  t.equal((await chat.at(`/${id}`, { method: 'DELETE' })).status, 204)
-}
 
 /** Archives as the gateway does each hour, but everything at once. */
 async function archive(t: Test, { gateway }: InProcess, key: string): Promise<void> {

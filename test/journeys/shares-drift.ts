@@ -2,7 +2,7 @@
 // deletions, refusals, cuts and deaths, by two gateways at once. With retention this is true after expired sessions
 // were found, too.
 
-import type { Redis } from 'ioredis'
+import type { Redis } from '../../src/redis/client.ts'
 import t from 'tap'
 import type { Test } from 'tap'
 import { keys } from '../../src/redis/redis.ts'

@@ -3,7 +3,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import type { Plan } from '../../src/config/config.ts'
-import { createPlanGuesses } from '../../src/ledger/admission.ts'
 import type { AdmitRequest } from '../../src/ledger/admission.ts'
 import type { Hold } from '../../src/ledger/hold.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
@@ -246,16 +245,4 @@ t.test('a settlement that was written first counts, even if Redis reads it later
     await Promise.all([filling, settled])
     t.equal((await next).amount, 10)
   }
-})
-
-t.test('the default plan is guessed first; of over 10,000 the oldest is dropped', async (t) => {
-  const guesses = createPlanGuesses()
-  t.equal(guesses.get('a'), 'default')
-  guesses.set('a', 'big')
-  guesses.set('b', 'big')
-  for (let i = 0; i < 9998; i++) guesses.set(`other${i}`, 'x')
-  t.equal(guesses.get('a'), 'big')
-  guesses.set('one more', 'x')
-  t.equal(guesses.get('a'), 'big')
-  t.equal(guesses.get('b'), 'default')
 })

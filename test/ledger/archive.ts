@@ -40,6 +40,21 @@ async function open(t: Test) {
   return { link, ledger, caller, store, archiveInto, list, timeOf }
 }
 
+t.test('for an account without old entries, the store is not asked', async (t) => {
+  const { caller, store, archiveInto, timeOf } = await open(t)
+  const asked: string[] = []
+  const list = (prefix: string) => {
+    asked.push(prefix)
+    return store.list(prefix)
+  }
+  const place = { ...store, list }
+  const cut = await timeOf(3)
+  t.equal(await archiveInto(place).archive(caller.ref, 1), 0)
+  t.strictSame(asked, [])
+  t.ok((await archiveInto(place).archive(caller.ref, cut + 1)) > 0)
+  t.ok(asked.length > 0)
+})
+
 t.test('lists are the same across the border, in both directions, from each cursor', async (t) => {
   const { link, ledger, caller, store, archiveInto, list, timeOf } = await open(t)
   const all = (await list({})).data

@@ -13,7 +13,7 @@ t.test("Redis' time is learnt from its replies", async (t) => {
 
 t.test('connected time grows between replies of one connection only', async (t) => {
   let now = 0
-  const clock = createConnectedClock(() => now)
+  const clock = createConnectedClock({ isWhole: true }, () => now)
   const at = (ms: number) => {
     now = ms
     clock.good()
@@ -24,4 +24,23 @@ t.test('connected time grows between replies of one connection only', async (t) 
   clock.lost()
   t.equal(at(9000), 500)
   t.equal(at(9010), 510)
+})
+
+t.test('connected time stands still while a part of a Cluster is away', async (t) => {
+  const link = { isWhole: true }
+  let now = 0
+  const clock = createConnectedClock(link, () => now)
+  const at = (ms: number) => {
+    now = ms
+    clock.good()
+    return clock.ageMs
+  }
+  at(1000)
+  t.equal(at(1500), 500)
+  link.isWhole = false
+  t.equal(at(1600), 500)
+  t.equal(at(60_000), 500, 'the other primaries answer')
+  link.isWhole = true
+  t.equal(at(61_000), 500, 'the time without the part is left out')
+  t.equal(at(61_010), 510)
 })

@@ -5,12 +5,15 @@ import { createGate } from '../../src/ledger/gate.ts'
 import { until } from '../fixtures/until.ts'
 
 function open(recover: () => Promise<void>) {
-  const state = { up: true, lost: 0, problems: 0 }
+  const state = { up: true, isWhole: true, lost: 0, problems: 0 }
   const ready: (() => void)[] = []
   const lost: (() => void)[] = []
   const link = {
     get up() {
       return state.up
+    },
+    get isWhole() {
+      return state.isWhole
     },
     onReady: (listener: () => void) => void ready.push(listener),
     onLost: (listener: () => void) => void lost.push(listener),
@@ -58,6 +61,29 @@ t.test('tries again what failed while the connection stands', async (t) => {
   void gate.start()
   await until(isOpen)
   t.equal(state.problems, 1, 'told once, since it was the same each time')
+})
+
+t.test('one primary of a Cluster is away: the accounts of the others go on', async (t) => {
+  let isAway = false
+  let recoveries = 0
+  const { gate, isOpen, ready, state } = open(async () => {
+    recoveries++
+    if (isAway) throw new Error('away')
+  })
+  void gate.start()
+  await until(isOpen)
+  isAway = true
+  state.isWhole = false
+  ready() // another primary has connected
+  t.equal(isOpen(), true)
+  await new Promise(setImmediate)
+  t.equal(isOpen(), true)
+  t.equal(state.problems, 0)
+  isAway = false
+  state.isWhole = true
+  ready()
+  t.equal(recoveries, 3, 'the holds of the one that is back are taken up')
+  t.equal(isOpen(), true)
 })
 
 t.test('a recovery on a connection that is lost opens nothing', async (t) => {

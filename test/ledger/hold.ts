@@ -37,6 +37,19 @@ t.test('a hold that was lowered stays so when it is opened again', async (t) => 
   t.same(told, ['insufficient_balance'])
 })
 
+t.test('in shadow mode a hold that is used up says so, and its work goes on', async (t) => {
+  const hold = makeHold({ isShadow: true })
+  const told: string[] = []
+  hold.onStop((reason) => told.push(reason))
+  t.notOk(hold.wouldStop)
+  spend(hold, { charge: 80 })
+  hold.reopened(80)
+  t.ok(hold.wouldStop)
+  t.notOk(hold.isStopped)
+  hold.stop('account_suspended')
+  t.same(told, ['account_suspended'])
+})
+
 t.test('a hold that was opened again with all of it works as before', async (t) => {
   const hold = makeHold()
   hold.reopened(100)

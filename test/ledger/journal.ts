@@ -86,3 +86,20 @@ t.test('a cursor that is no entry gives what follows it', async (t) => {
   const reading = readEntries(place, 'x', { isUpwards: true, cursor: undefined, count: 1 })
   await t.rejects(reading, { code: 'ledger_unavailable' })
 })
+
+t.test('an account that asks for many pages has one of them in memory at a time', async (t) => {
+  const { link, ledger } = await openOn(t)
+  const caller = await makeAccount(link)
+  await topUp(ledger, caller, 1000)
+  let [reading, most] = [0, 0]
+  const xrevrange = link.client.xrevrange.bind(link.client) as (...words: unknown[]) => Promise<[]>
+  t.intercept(link.client, 'xrevrange', {
+    value: async (...words: unknown[]) => {
+      most = Math.max(most, ++reading)
+      return await xrevrange(...words).finally(() => reading--)
+    },
+  })
+  const page = { limit: 10, order: 'desc' } as const
+  await Promise.all(Array.from({ length: 20 }, () => ledger.transactions(caller.ref, page)))
+  t.equal(most, 1)
+})

@@ -103,3 +103,50 @@ t.test('a short lease is renewed three times in its life, a long one each second
   const refused = await roundsIn(3000, 30_000, refusing)
   t.ok(refused >= 3, `${refused} with a Redis that refuses`)
 })
+
+t.test('a round gauges each hold before it is renewed, and one that is settled not', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const { leases, sent } = open(all('ok'))
+  const hold = makeHold({ id: 'a' })
+  let completion = 0
+  const gauge = async () => void (completion = 7)
+  hold.watch(() => ({ charge: 0, prompt: 0, cached: 0, completion }), gauge)
+  leases.add(hold)
+  leases.start()
+  mock.timers.tick(1000)
+  for (let i = 0; i < 5; i++) await new Promise(setImmediate)
+  leases.stop()
+  t.strictSame(sent, [['30000', 'a 0 0 0 7']])
+})
+
+t.test('a gauge that fails or hangs ends no lease', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const { leases, sent } = open(all('ok'))
+  const [failing, hanging, behind] = ['a', 'b', 'c'].map((id) => makeHold({ id }))
+  const read = () => ({ charge: 1, prompt: 1, cached: 0, completion: 0 })
+  let calls = 0
+  failing?.watch(read, () => Promise.reject(new Error('no')))
+  hanging?.watch(read, () => {
+    calls++
+    return new Promise(() => undefined)
+  })
+  for (const hold of [failing, hanging, behind]) if (hold) leases.add(hold)
+  leases.start()
+  const passed = async (ms: number) => {
+    for (let i = 0; i < ms; i += 100) {
+      mock.timers.tick(100)
+      await new Promise(setImmediate)
+    }
+  }
+  await passed(3000 + 1000 + 200)
+  t.same(
+    sent.map(({ length }) => length),
+    [4],
+  )
+  await passed(3000 + 1000 + 200)
+  leases.stop()
+  t.equal(sent.length, 2)
+  t.equal(calls, 1, 'one pass at a time')
+})

@@ -24,7 +24,7 @@ async function open(t: Test, answer: (order: Order) => Promise<OrderReply>) {
   const dir = await tempDir(t)
   const spool = await openSpool(dir)
   t.teardown(() => spool.close())
-  const connected = createConnectedClock(() => state.nowMs)
+  const connected = createConnectedClock({ isWhole: true }, () => state.nowMs)
   const sent: string[] = []
   const outbox = new Outbox({
     async send(order) {

@@ -17,7 +17,7 @@ t.test('a hold, with limits that reset at the end of the minute', async (t) => {
     [3, 2, -1, -1],
     ['acct', 'A', 'p', 'key'],
   ]
-  t.strictSame(admitted('ok', 1, ...limits, '400', '7', ...account, '9', -1), {
+  t.strictSame(admitted('ok', 1, ...limits, '400', '7', ...account, '9', -1, ''), {
     is: 'answer',
     reaped: 1,
     answer: {
@@ -31,9 +31,12 @@ t.test('a hold, with limits that reset at the end of the minute', async (t) => {
       keyId: 'key',
       owed: 9,
       mostTokens: Infinity,
+      wouldRefuse: undefined,
       nowMs,
     },
   })
+  const noted = admitted('ok', 1, ...limits, '0', '0', ...account, '9', -1, 'insufficient_balance')
+  t.match(noted, { answer: { wouldRefuse: 'insufficient_balance' } })
 })
 
 t.test('a refusal, with what was reached; of an unknown key nothing is known', async (t) => {

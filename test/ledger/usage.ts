@@ -103,3 +103,19 @@ t.test('an invalid query is refused with its name', async (t) => {
     t.throws(() => parse(query), { code: 'invalid_parameter', param }, query)
   }
 })
+
+t.test('an account that asks many times has one answer in memory at a time', async (t) => {
+  const { link } = await openOn(t)
+  const { client } = link
+  let [reading, most] = [0, 0]
+  const hgetall = client.hgetall.bind(client)
+  t.intercept(client, 'hgetall', {
+    value: async (key: string) => {
+      most = Math.max(most, ++reading)
+      return await hgetall(key).finally(() => reading--)
+    },
+  })
+  const tenHours = { from: 0, to: 10 * 3600 - 1, bucket: 'hour' } as const
+  await Promise.all(Array.from({ length: 20 }, () => readUsage(client, 'a', tenHours)))
+  t.equal(most, 10)
+})

@@ -1,11 +1,16 @@
 // src/listeners/arrival.ts: the exchange of a request that no plugin has seen yet.
 
+import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
+import { connect } from 'node:net'
 import t from 'tap'
 import { Arrival } from '../../src/listeners/arrival.ts'
 import { answering } from '../../src/exchange.ts'
 import type { Route } from '../../src/exchange.ts'
 import { createRouter } from '../../src/listeners/router.ts'
+import { startGateway } from '../fixtures/gateway.ts'
+import { heapBytes } from '../fixtures/heap.ts'
+import { until } from '../fixtures/until.ts'
 
 const route: Route = {
   method: 'POST',
@@ -60,4 +65,34 @@ t.test('a departure of the client is reported to later listeners, too', async (t
   const late = arrive({})
   late.leave()
   t.equal(late.left.aborted, true)
+})
+
+t.test('connections that wait for their next request hold no body of the last one', async (t) => {
+  const yaml = "models: { m: { targets: [{ url: 'http://127.0.0.1:1' }], price: { input: 1 } } }"
+  const gateway = await startGateway(t, { yaml })
+  const { key } = await gateway.account(1)
+  const content = 'word '.repeat(100_000)
+  const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content }] })
+  const { port } = new URL(gateway.url)
+  const head = [
+    'POST /v1/chat/completions HTTP/1.1',
+    'Host: x',
+    `Authorization: Bearer ${key}`,
+    'Content-Type: application/json',
+    `Content-Length: ${body.length}`,
+  ]
+  const whole = `${head.join('\r\n')}\r\n\r\n${body}`
+  const refused = async () => {
+    const socket = connect(Number(port), '127.0.0.1')
+    t.teardown(() => socket.destroy())
+    socket.write(whole)
+    const [answer] = (await once(socket, 'data')) as [Buffer]
+    t.match(answer.toString(), /^HTTP\/1.1 402 /)
+  }
+  await refused()
+  const before = heapBytes()
+  for (let i = 0; i < 20; i++) await refused()
+  // The last exchange may still be ending.
+  await until(() => heapBytes() - before < 4_000_000, 2000).catch(() => undefined)
+  t.ok(heapBytes() - before < 4_000_000, `${heapBytes() - before} bytes of 10,000,000`)
 })

@@ -105,6 +105,20 @@ t.test('a large body of a refused request is freed at once', async (t) => {
   }
 })
 
+t.test('a gateway that is to stop says so before it refuses work', async (t) => {
+  const yaml = yamlFor('http://127.0.0.1:1/v1', 'shutdown_delay: 1s')
+  const gateway = await startGateway(t, { yaml })
+  const { key } = await gateway.account(0)
+  const closing = gateway.close()
+  const ready = await fetch(`${gateway.adminUrl}/readyz`)
+  t.match(await ready.json(), { status: 'not ready', draining: true })
+  const served = await gateway.call('/v1/models', key)
+  t.equal(served.status, 200)
+  t.not(served.headers.get('connection'), 'close')
+  await closing
+  await t.rejects(fetch(gateway.url))
+})
+
 t.test('after the drain a stream that still runs is told, charged and closed', async (t) => {
   const backend = await startBackend(t, endless({ gapMs: 5 }))
   const gateway = await startGateway(t, { yaml: yamlFor(backend.url, 'drain: 50ms') })

@@ -5,9 +5,10 @@ import type { Mutant } from './mutant.ts'
 
 export const storeMutants: readonly Mutant[] = [
   one(
+    'gateway.ts',
+    'uploads.resize(Math.max(2, Math.floor(limits.uploadsBytes / workers / uploadMemoryBytes(store))))',
+    'uploads.resize(Math.floor(limits.uploadsBytes / workers / uploadMemoryBytes(store)))',
     'plugins/files/files.ts',
-    'return new SharedPool(Math.max(2, slots))',
-    'return new SharedPool(slots)',
   ),
   one('files/upload/form.ts', 'wasHeld = parser.writableNeedDrain', ''),
   one(
@@ -129,7 +130,7 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one('data/lock.ts', "return hasCode(error, 'EPERM')", 'return false'),
   one('sessions/streams/follower.ts', 'this.#failed = 0', ''),
-  one('sessions/streams/generations.ts', 'if (meter.finished) return', ''),
+  one('sessions/streams/generations.ts', 'if (generation.meter.finished) return', ''),
   one('sessions/streams/streams.ts', 'if (x.left.aborted) stop()', ''),
   one('sessions/streams/streams.ts', 'if (hasLeft) return', ''),
   one(

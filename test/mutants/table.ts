@@ -20,10 +20,99 @@ const fileLua = (name: string, line: string, replacement: string, test: string) 
   one(`files/lua/${name}.lua`, line, replacement, `files/${test}.ts`)
 
 const limits = ['ledger/limits.ts', 'ledger/ledger.ts']
+const shadow = ['ledger/shadow.ts', 'ledger/property.ts']
 const wide = ['ledger/ledger.ts', 'ledger/property.ts']
 
 export const mutants: readonly Mutant[] = [
-  lua('admit', 'local amount = math.min(want, available)', 'local amount = want', wide),
+  lua(
+    'admit',
+    'local amount = math.min(want, available, math.max(min, math.floor(available / shares)))',
+    'local amount = want',
+    wide,
+  ),
+  lua(
+    'admit',
+    'local amount = math.min(want, available, math.max(min, math.floor(available / shares)))',
+    'local amount = math.min(want, available)',
+    ['ledger/extending.ts'],
+  ),
+  lua(
+    'extend',
+    'local added = math.min(missing, math.max(least, math.floor(available / shares)), available)',
+    'local added = math.min(missing, math.max(least, math.floor(available / shares)))',
+    ['ledger/extending.ts', 'ledger/property.ts'],
+  ),
+  lua(
+    'extend',
+    'local missing = row and math.max(0, in_all - charged - held) or 0',
+    'local missing = row and in_all or 0',
+    ['ledger/extending.ts', 'ledger/property.ts'],
+  ),
+  lua(
+    'extend',
+    'local missing = row and math.max(0, in_all - charged - held) or 0',
+    'local missing = row and math.max(0, in_all - held) or 0',
+    ['ledger/extending.ts'],
+  ),
+  lua(
+    'extend',
+    "if added > 0 then call('HSET', account_key, 'reserved', int(account.reserved + added)) end",
+    '',
+    ['ledger/extending.ts', 'ledger/property.ts'],
+  ),
+  lua(
+    'extend',
+    "call('HSET', hold_rows, id, int(held + added) .. ' ' .. progress .. ' ' .. tail)",
+    "call('HSET', hold_rows, id, int(held + added) .. ' 0 0 0 0 ' .. tail)",
+    ['ledger/extending.ts', 'ledger/property.ts'],
+  ),
+  lua(
+    'extend',
+    "if account.status == 'suspended' then return { 'account_suspended', now, #reap.charges } end",
+    '',
+    ['ledger/extending.ts'],
+  ),
+  lua('extend', 'if charge.id == id then row = false end', '', ['ledger/extending.ts']),
+  one(
+    'ledger/slices.ts',
+    'const isAtItsEnd = wasUsedUp && this.#isUsedUp && !this.#hasMore',
+    'const isAtItsEnd = this.#isUsedUp && !this.#hasMore',
+    'ledger/slices.ts',
+  ),
+  one(
+    'ledger/slices.ts',
+    'if (isExact) this.#prompt ??= countPrompt()',
+    '',
+    'ledger/slices.ts',
+    'journeys/slices.ts',
+  ),
+  one(
+    'ledger/slices.ts',
+    'if (this.#isUsedUp) this.#stream.pause(this.#asking)',
+    '',
+    'ledger/slices.ts',
+    'journeys/slices.ts',
+  ),
+  one('ledger/leases.ts', 'if (hold.isListed) await hold.gauge()', '', 'ledger/leases.ts'),
+  one(
+    'backend/usage.ts',
+    'return { ...used, completion: Math.min(used.completion, this.#maxTokens) }',
+    'return used',
+    'backend/usage.ts',
+    'journeys/checkpoints.ts',
+  ),
+  one(
+    'plugins/metering.ts',
+    'promptTokens = (await want.countPrompt?.(quick)) ?? promptTokens',
+    '',
+    'journeys/checkpoints.ts',
+  ),
+  one(
+    'chat/relay.ts',
+    'if (this.#waiting) return void this.#waiting.push(() => this.#onEvent(event))',
+    '',
+    'journeys/slices.ts',
+  ),
   lua(
     'prelude',
     'return account.granted - account.spent - account.reserved',
@@ -58,11 +147,39 @@ export const mutants: readonly Mutant[] = [
   lua('prelude', 'account.owed = account.owed - paid', '', wide),
   lua(
     'prelude',
-    'charge.owed = math.min(due - paid, MAX_AMOUNT - account.owed)',
+    'charge.owed = math.min(rest - paid, MAX_AMOUNT - account.owed)',
     'charge.owed = 0',
     wide,
   ),
   lua('settle', 'local repaid = book_repayment(account)', 'local repaid = 0', wide),
+  lua('prelude', 'if rest > paid and is_shadow(charge.meta) then', 'if rest > paid then', shadow),
+  lua('prelude', 'if rest > paid and is_shadow(charge.meta) then', 'if false then', shadow),
+  lua(
+    'prelude',
+    'if unwaived > 0 then charge.waived = add_waived(account, -unwaived) end',
+    '',
+    shadow,
+  ),
+  lua(
+    'admit',
+    'local amount = math.min(want, available, math.max(min, math.floor(available / shares)))',
+    'local amount = math.min(want, math.max(min, math.floor(available / shares)))',
+    shadow,
+  ),
+  lua(
+    'admit',
+    'local is_excused = short ~= nil and is_shadow(tail)',
+    'local is_excused = is_shadow(tail)',
+    shadow,
+  ),
+  lua('admit', 'if is_reopening or is_excused then', 'if is_reopening then', shadow),
+  lua('admission', 'if charge.waived_in_all > 0 then', 'if false then', shadow),
+  one(
+    'ledger/orders.ts',
+    'const counted = wouldRefuse ? used.prompt + used.completion : countedTokens',
+    'const counted = countedTokens',
+    ...shadow,
+  ),
   lua('credit', 'local repaid = book_repayment(account)', 'local repaid = 0', wide),
   lua('admission', 'reap.repaid = book_repayment(account)', '', wide),
   lua('trim', "if fields.type == 'repayment' then owed = owed + number(fields.amount) end", '', [
@@ -71,8 +188,8 @@ export const mutants: readonly Mutant[] = [
   lua('settle', 'account.reserved = account.reserved - held', '', wide),
   lua(
     'settle',
-    'book_charge(account, charge, total - before.charge)',
-    'book_charge(account, charge, total)',
+    'book_charge(account, charge, total - before.charge, before)',
+    'book_charge(account, charge, total, before)',
     wide,
   ),
   lua(
@@ -135,8 +252,8 @@ export const mutants: readonly Mutant[] = [
     '',
   ),
   one(
-    'backend/usage.ts',
-    'const completion = Math.max(reported ?? 0, Math.min(counted, bound))',
+    'backend/used.ts',
+    'const completion = Math.max(reported ?? 0, Math.min(counted, most))',
     'const completion = reported',
   ),
   one(
@@ -163,6 +280,24 @@ export const mutants: readonly Mutant[] = [
     'lost',
     "if deadline and tonumber(deadline) > now then return { 'alive', now } end",
     '',
+  ),
+  sessionLua(
+    'reclaim',
+    "if not is_last or not is_whole or not was_cut then return { 'lost', now } end",
+    '',
+  ),
+  sessionLua(
+    'reclaim',
+    "if owner and (owner ~= hold or not lost or cancelled) then return { 'lost', now } end",
+    '',
+  ),
+  sessionLua('reclaim', "call('XDEL', frames, int(next_seq) .. '-0')", ''),
+  one(
+    'sessions/streams/recording.ts',
+    "if (reply.word === 'lost') return await this.#reclaim(row)",
+    '',
+    'sessions/streams/recording.ts',
+    'journeys/session-owner-back.ts',
   ),
   sessionLua(
     'amend',
@@ -196,7 +331,7 @@ export const mutants: readonly Mutant[] = [
   ),
   one(
     'sessions/streams/streams.ts',
-    'if (seq >= next && (await rows.wasTerminalGiven(place, seq - 1))) return undefined',
+    'if (seq >= next && (await rows.terminals.wasGiven(place, seq - 1))) return undefined',
     '',
   ),
   one(

@@ -18,7 +18,7 @@ async function start(t: Parameters<typeof openSessions>[0], rowOf = row, unreada
   }
   const page = async (fields: Partial<Page>) => {
     const asked = { limit: 10, order: 'asc', ...fields } as const
-    const list = await readPage(redis, { key: 'ids', read }, asked)
+    const list = await readPage(redis, { ref: 'a', key: 'ids', read }, asked)
     return { ids: list.data.map(({ id }) => id), has_more: list.has_more }
   }
   return { redis, page, flights: () => flights }
@@ -135,4 +135,19 @@ t.test('members are read from a cursor on, in both directions', async (t) => {
     const more = expected.map((id) => `${id}:x`)
     t.strictSame(await readMembers(redis, 'more', where), more, `${name} with more behind the id`)
   }
+})
+
+t.test('an account that asks for many pages has one of them in memory at a time', async (t) => {
+  const { redis } = await start(t)
+  let [reading, most] = [0, 0]
+  const read = async (ids: readonly string[]) => {
+    most = Math.max(most, ++reading)
+    await new Promise(setImmediate)
+    reading--
+    return ids.map(row)
+  }
+  const rows = { ref: 'a', key: 'ids', read }
+  const asked = { limit: 10, order: 'asc' } as const
+  await Promise.all(Array.from({ length: 20 }, () => readPage(redis, rows, asked)))
+  t.equal(most, 1)
 })

@@ -20,7 +20,7 @@ function listen() {
 /** An outage log whose connection was up. */
 function connected() {
   const { said, log } = listen()
-  const outage = new RedisOutage({ log, probeKey: 'z' })
+  const outage = new RedisOutage({ log, probeKeys: ['z'] })
   const client = new EventEmitter()
   outage.watch(Object(client))
   client.emit('ready')

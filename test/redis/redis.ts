@@ -1,6 +1,7 @@
 // src/redis/redis.ts with real servers: what a link promises when Redis is killed, hangs, refuses or uses TLS.
 
 import { setImmediate as turn } from 'node:timers/promises'
+import type { Redis } from 'ioredis'
 import t from 'tap'
 import type { Test } from 'tap'
 import { bothWays } from '../fixtures/both-ways.ts'
@@ -31,6 +32,12 @@ async function linkTo(t: Test, path: string, options?: ConnectOptions): Promise<
 async function whyNot(config: RedisConfig, waitMs = 100): Promise<string> {
   const error = await connect(config, { waitMs }).then(() => 'it can be used', String)
   return error.includes('no answer within') ? await whyNot(config, 2 * waitMs) : error
+}
+
+/** The client of a link to one server. */
+function singleOf({ client }: RedisLink): Redis {
+  if (!('stream' in client)) throw new Error('a Cluster')
+  return client
 }
 
 const withWrites = bothWays(t, 'redis-writes')
@@ -172,7 +179,7 @@ t.test('a server hangs: commands time out, the connection is replaced', async (t
 
 withWrites('the commands of one turn leave together, at its end', async (t, isPlain) => {
   const { socket } = await startRedis(t)
-  const { client } = await linkTo(t, socket)
+  const client = singleOf(await linkTo(t, socket))
   const replies = Promise.all(Array.from({ length: 50 }, () => client.incr('n')))
   t.equal(client.stream.writableCorked, isPlain ? 0 : 1)
   await turn()
@@ -183,7 +190,7 @@ withWrites('the commands of one turn leave together, at its end', async (t, isPl
 withWrites('what a turn has sent is on the wire when it is said to be', async (t, isPlain) => {
   const { socket } = await startRedis(t)
   const link = await linkTo(t, socket)
-  const { client } = link
+  const client = singleOf(link)
   const ended: boolean[] = []
   const unsent = () => client.stream.writableCorked > 0 || client.stream.writableLength > 0
   await link.written()
@@ -224,4 +231,21 @@ withWrites('close waits for replies under way, and ends also while Redis is away
   await lost
   await away.close()
   t.equal(away.up, false)
+})
+
+// As ioredis does when the Sentinels announce a fail-over at that moment; it then ends the client for good.
+t.test('a client whose connector stops while it connects is connected again', async (t) => {
+  const redis = await startRedis(t)
+  const link = await linkTo(t, redis.socket)
+  const client = singleOf(link)
+  const connector = Reflect.get(client, 'connector') as { disconnect(): void }
+  let ends = 0
+  client.on('end', () => ends++)
+  client.once('connecting', () => connector.disconnect())
+  client.disconnect(true)
+  await until(() => ends > 0)
+  await until(() => link.up)
+  t.equal(await link.client.ping(), 'PONG')
+  await link.close()
+  t.equal(client.status, 'end', 'and after its end it stays ended')
 })

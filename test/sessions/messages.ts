@@ -38,6 +38,24 @@ t.test('one message is read as it is kept', async (t) => {
   await t.resolves(messages.check({ ref, session, message: message.id }))
 })
 
+t.test('an account that reads a message many times has one copy of it in memory', async (t) => {
+  const { book, messages, ref, redis } = await openSessions(t)
+  const { id: session } = await book.create(ref, {})
+  const message = await addMessage(redis, { ref, session })
+  let [reading, most] = [0, 0]
+  const hget = redis.hget.bind(redis)
+  t.intercept(redis, 'hget', {
+    value: async (key: string, field: string) => {
+      most = Math.max(most, ++reading)
+      return await hget(key, field).finally(() => reading--)
+    },
+  })
+  const place = { ref, session, message: message.id }
+  const all = await Promise.all(Array.from({ length: 50 }, () => messages.read(place)))
+  t.strictSame(all.at(-1), message)
+  t.equal(most, 1)
+})
+
 t.test("nobody's, somebody else's and another session's messages are not found", async (t) => {
   const { book, messages, ref, redis } = await openSessions(t)
   const { id: session } = await book.create(ref, {})

@@ -1,8 +1,9 @@
 // Long texts are sampled: the count is at most a twentieth too low, not much too high, and takes little work.
 
 import t from 'tap'
-import { countedBytes, countPieces, countText } from '../../src/tokens/count-pieces.ts'
+import { countedBytes, countPieces, countText, quick } from '../../src/tokens/count-pieces.ts'
 import { countTokens } from '../../src/tokens/count.ts'
+import { answerOf, kinds, mixedAnswer } from '../fixtures/answers.ts'
 import { seeded } from '../fixtures/random.ts'
 import { loopsDuring } from '../fixtures/loops.ts'
 import { languages } from '../fixtures/languages.ts'
@@ -57,4 +58,31 @@ t.test('no order of the text hides its dear part', async (t) => {
 t.test('a text of 8 MB takes a limited number of turns', async (t) => {
   const turns = await loopsDuring(sample(languages.english.repeat(80_000)))
   t.ok(turns < 1000, `${turns}`)
+})
+
+for (const [name, text] of Object.entries({
+  ...Object.fromEntries(kinds.map((kind) => [kind, answerOf(kind, 40_000, seeded(1))])),
+  'all kinds in turn': mixedAnswer(40_000, seeded(1)),
+})) {
+  t.test(`${name}: a quick count is within a tenth, on the average within 3 %`, async (t) => {
+    const body = Buffer.from(text)
+    const truth = await countTokens(text)
+    let sum = 0
+    for (let run = 0; run < 20; run++) {
+      const counted = await countPieces(body, [{ start: 0, end: body.length }], quick)
+      sum += counted / truth
+      t.ok(Math.abs(counted / truth - 1) < 0.1, `${counted} of ${truth}`)
+    }
+    t.ok(Math.abs(sum / 20 - 1) < 0.03, `${sum / 20}`)
+  })
+}
+
+t.test('a quick count of a short text is exact, and of a megabyte takes few turns', async (t) => {
+  const text = answerOf('english', 7000, seeded(1))
+  const body = Buffer.from(text)
+  const whole = [{ start: 0, end: body.length }]
+  t.equal(await countPieces(body, whole, quick), await countTokens(text))
+  const long = Buffer.from(text.repeat(150))
+  const turns = await loopsDuring(countPieces(long, [{ start: 0, end: long.length }], quick))
+  t.ok(turns < 20, `${turns}`)
 })

@@ -1,10 +1,7 @@
 // GET /models of a target: does the target answer, does it accept the key, does it list the model? A backend can answer
 // requests without a list, so a missing list, or one with other names, is only a warning.
 
-import { request } from 'node:http'
-import type { IncomingMessage } from 'node:http'
-import { openConnections } from '../../backend/connections.ts'
-import { ownHeaders } from '../../backend/request-headers.ts'
+import { getFrom } from '../../backend/get.ts'
 import { field, parsed } from '../../http/json/field.ts'
 import { ok, warn } from './examination.ts'
 import type { CheckOutcome } from './examination.ts'
@@ -15,7 +12,10 @@ const mostShown = 5
 
 export async function listModels(route: ModelTarget, signal: AbortSignal): Promise<CheckOutcome> {
   const { model, target } = route
-  const answer = await get(route, signal)
+  const { connectMs } = model.timeouts
+  const url = new URL(target.url)
+  url.pathname = `${url.pathname.replace(/\/$/, '')}/models`
+  const answer = await getFrom(target, { url, connectMs, signal })
   const status = answer.statusCode ?? 0
   const body = await readBody(answer)
   if (status === 401 || status === 403) return refusal(status, body, target)
@@ -28,21 +28,6 @@ export async function listModels(route: ModelTarget, signal: AbortSignal): Promi
   const ids = models.map(({ id }) => id)
   const some = [...ids.slice(0, mostShown), ...(ids.length > mostShown ? ['…'] : [])].join(', ')
   return warn(`${target.model} is not among the ${ids.length} that are listed: ${some}`)
-}
-
-/** Not by forward.ts: http-proxy-3 is set up for POST only. Connections and headers are those of a usual request. */
-function get({ model, target }: ModelTarget, signal: AbortSignal): Promise<IncomingMessage> {
-  const { connectMs } = model.timeouts
-  const url = new URL(target.url)
-  url.pathname = `${url.pathname.replace(/\/$/, '')}/models`
-  const agent = openConnections({ url, ca: target.ca, connectMs }).fresh()
-  const headers = { ...ownHeaders(target, url), accept: 'application/json', connection: 'close' }
-  return new Promise((resolve, reject) => {
-    const req = request(url, { agent, headers, signal, auth: null })
-    req.once('response', resolve)
-    req.on('error', reject)
-    req.end()
-  })
 }
 
 interface Listed {

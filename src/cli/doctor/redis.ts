@@ -1,21 +1,32 @@
 // The part of `tollgate doctor` about Redis: can the gateway use it, does it persist its data, what does its clock say.
-// It only reads. With `embedded`, it examines the Redis of the gateway that runs on this data folder, if one runs.
+// It only reads. `connect` refuses a server of another kind than the configured one. Of a Cluster, every node is examined. With `embedded`, it examines the Redis of the gateway that runs on this data folder, if one runs.
 
 import type { Config } from '../../config/config.ts'
 import { listens } from '../../redis/embedded/child.ts'
 import { recordedSocket } from '../../redis/embedded/embedded.ts'
+import { isCluster } from '../../redis/client.ts'
 import { connect } from '../../redis/redis.ts'
 import type { RedisLink } from '../../redis/redis.ts'
+import { parseInfo } from '../../redis/server-kind.ts'
+import type { Info } from '../../redis/server-kind.ts'
 import { fail, ok, reasonOf, warn } from './examination.ts'
 import type { Examination, CheckOutcome } from './examination.ts'
 
 /** A Redis that runs answers at once. */
 const longestWaitMs = 3000
 
-type Client = RedisLink['client']
+type Nodes = ReturnType<typeof nodesOf>
+type Client = Nodes[number]
 
-/** INFO's fields by name. */
-export type Info = ReadonlyMap<string, string>
+function nodesOf({ client }: RedisLink) {
+  return isCluster(client) ? client.nodes() : [client]
+}
+
+/** A server that answers. */
+interface Server {
+  readonly client: Client
+  readonly info: Info
+}
 
 export async function examineRedis(
   { redis, data }: Pick<Config, 'redis' | 'data'>,
@@ -46,32 +57,66 @@ async function liveSocket(data: string): Promise<string | undefined> {
 }
 
 async function examineServer(opening: Promise<RedisLink>, examination: Examination): Promise<void> {
-  const found: { server?: { readonly client: Client; readonly info: Info } } = {}
+  const found: Server[] = []
+  let isOfCluster = false
   await examination.check('redis', async () => {
     const link = await opening.catch((error: unknown) => ({ reason: reasonOf(error) }))
     if ('reason' in link) return { ...fail(link.reason), unreachable: true }
-    const { client } = link
+    isOfCluster = isCluster(link.client)
     const begun = performance.now()
-    found.server = { client, info: parseInfo(await client.info()) }
+    const asked = await Promise.allSettled(nodesOf(link).map(askServer))
+    // A replica may be away: then its primary has none, which `judgeCluster` says.
+    found.push(...asked.flatMap((one) => (one.status === 'fulfilled' ? one.value : [])))
+    if (found.length === 0) return fail('no server answers')
     return ok(`it answers, in ${(performance.now() - begun).toFixed(1)} ms`)
   })
-  if (!found.server) return
-  const { client, info } = found.server
-  await examination.check('redis version', async () => judgeVersion(info))
-  await examination.check('redis role', async () => judgeRole(info))
-  await examination.check('redis eviction', async () => judgeEviction(info))
-  await examination.check('redis persistence', async () =>
+  if (found.length === 0) return
+  const check = (name: string, judge: (server: Server) => CheckOutcome | Promise<CheckOutcome>) =>
+    examination.check(`redis ${name}`, async () => worstOf(found, judge))
+  await check('version', ({ info }) => judgeVersion(info))
+  if (isOfCluster) {
+    await examination.check('redis cluster', async () =>
+      judgeCluster(found.map(({ info }) => info)),
+    )
+  }
+  await check('eviction', ({ info }) => judgeEviction(info))
+  await check('persistence', async ({ client, info }) =>
     judgePersistence(info, await readFsync(client)),
   )
-  await examination.check('redis clock', async () => judgeClock(await readClock(client)))
+  await check('clock', async ({ client }) => judgeClock(await readClock(client)))
 }
 
-export function parseInfo(text: string): Info {
-  const pairs = text.split(/\r?\n/).flatMap((line) => {
-    const [, name, value] = /^(\w+):(.*)$/.exec(line) ?? []
-    return name !== undefined && value !== undefined ? [[name, value] as const] : []
-  })
-  return new Map(pairs)
+async function askServer(client: Client): Promise<Server> {
+  return { client, info: parseInfo(await client.info()) }
+}
+
+const worstFirst = ['fail', 'warn', 'ok'] as const
+
+/** The worst finding, with the server's address if there are several and it is not ok. */
+async function worstOf(
+  servers: readonly Server[],
+  judge: (server: Server) => CheckOutcome | Promise<CheckOutcome>,
+): Promise<CheckOutcome> {
+  const outcomes = await Promise.all(
+    servers.map(async (server) => {
+      const outcome = await judge(server)
+      const { host, port } = server.client.options
+      const isNamed = servers.length > 1 && outcome.verdict !== 'ok'
+      return isNamed ? { ...outcome, detail: `${host}:${port}: ${outcome.detail}` } : outcome
+    }),
+  )
+  const worst = worstFirst.flatMap((verdict) => outcomes.filter((one) => one.verdict === verdict))
+  return worst[0] ?? fail('no server answers')
+}
+
+/** `connect` has seen to it that each slot has a primary that answers. */
+export function judgeCluster(nodes: readonly Info[]): CheckOutcome {
+  const primaries = nodes.filter((info) => info.get('role') === 'master')
+  const replicas = nodes.length - primaries.length
+  const detail = `${primaries.length} primaries, ${replicas} replicas`
+  const alone = primaries.filter((info) => Number(info.get('connected_slaves') ?? 0) === 0).length
+  if (alone === 0) return ok(detail)
+  return warn(`${detail}; ${alone} without a replica: if it dies, its accounts wait for its return`)
 }
 
 const leastVersion = 7
@@ -82,16 +127,6 @@ export function judgeVersion(info: Info): CheckOutcome {
   const name = valkey === undefined ? version : `Valkey ${valkey}, as Redis ${version}`
   if (Number.parseInt(version) >= leastVersion) return ok(name)
   return fail(`${name}; the gateway needs ${leastVersion} or later`)
-}
-
-export function judgeRole(info: Info): CheckOutcome {
-  if (info.get('cluster_enabled') === '1') {
-    return fail('a node of a Redis Cluster, which is not supported yet')
-  }
-  const role = info.get('role') ?? 'unknown'
-  return role === 'master'
-    ? ok(role)
-    : fail(`${role}: it takes no writes; set redis to the URL of its master`)
 }
 
 export function judgeEviction(info: Info): CheckOutcome {

@@ -213,7 +213,7 @@ function pump(req: IncomingMessage, parser: Busboy, options: FormOptions): void 
     idle.refresh()
     received += chunk.length
     if (received > maxBytes) stop.abort(tooLarge())
-    else if (!parser.write(chunk)) {
+    else if (!writeTo(parser, chunk, stop)) {
       wasHeld = true
       req.pause()
     }
@@ -255,6 +255,23 @@ function pump(req: IncomingMessage, parser: Busboy, options: FormOptions): void 
   req.on('data', onData).on('end', onEnd).on('close', onClose)
   // When Node's HTTP parser has refused the rest and answered, the request itself never emits `close`.
   socket.on('close', onClose)
+}
+
+/** Gives up at the first error: busboy would parse the rest of the chunk, and make an error for each of 7000 broken parts. */
+function writeTo(parser: Busboy, chunk: Buffer, { signal }: AbortController): boolean {
+  const giveUp = (error: unknown) => {
+    throw error
+  }
+  parser.on('error', giveUp)
+  try {
+    return parser.write(chunk)
+  } catch (error) {
+    // The listener of `readForm` has the error already.
+    if (!signal.aborted) throw error
+    return true
+  } finally {
+    parser.off('error', giveUp)
+  }
 }
 
 function tooSlow(rateBytes: number): GatewayError {

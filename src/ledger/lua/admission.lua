@@ -29,28 +29,28 @@ local function find_refusal(account, key, scope, now)
   return nil
 end
 
+-- A Redis that refuses this write, because its memory is full, can still answer whose key it is.
 local function touch_key(key_name, key, now)
   local seconds = math.floor(now / 1000)
   if seconds - key.last_used_at >= 60 then
-    call('HSET', key_name, 'last_used_at', int(seconds))
+    redis.pcall('HSET', key_name, 'last_used_at', int(seconds))
   end
 end
 
-local function book_reaping(account, id, value, mark)
+local function book_reaping(account, id, value, mark, waived)
   local amount, total, prompt, cached, completion, key_id, model, meta =
     match(value, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (.*)$')
-  local before = read_reaped(mark)
+  local before = read_reaped(mark, waived)
   local charge = {
-    id = id, prior = before.charge, model = model, key_id = key_id, flags = 'e', meta = meta,
-    implausible = 0,
+    id = id, model = model, key_id = key_id, flags = 'e', meta = meta, implausible = 0,
   }
   account.reserved = account.reserved - number(amount)
-  book_charge(account, charge, math.max(0, number(total) - before.charge))
-  local charged = before.charge + charge.paid + charge.owed
+  book_charge(account, charge, math.max(0, number(total) - before.charge), before)
   -- A hold that was opened again has nothing in its row until its next checkpoint.
-  count_usage(charge, charged, math.max(number(prompt), before.prompt),
+  count_usage(charge, charge.total, math.max(number(prompt), before.prompt),
     math.max(number(cached), before.cached), math.max(number(completion), before.completion), before)
-  charge.mark = 'r ' .. int(charged) .. ' ' .. charge.usage
+  charge.mark = 'r ' .. int(charge.total) .. ' ' .. charge.usage
+  charge.waived_in_all = before.waived + charge.waived
   return charge
 end
 
@@ -69,7 +69,8 @@ local function find_expired(account, now, lease)
   local values = call('HMGET', hold_rows, unpack(ids))
   for i, id in ipairs(ids) do
     local settled = settled_of(id)
-    local charge = book_reaping(account, id, values[i], call('HGET', settled, id))
+    local found = call('HMGET', settled, id, waived_field(id))
+    local charge = book_reaping(account, id, values[i], found[1], found[2])
     charge.settled = settled
     reap.charges[i] = charge
     reap.by_key[charge.key_id] = (reap.by_key[charge.key_id] or 0) + 1
@@ -84,6 +85,9 @@ local function write_reaping(account, reap)
     call('ZREM', hold_leases, charge.id)
     call('HDEL', hold_rows, charge.id)
     call('HSET', charge.settled, charge.id, charge.mark)
+    if charge.waived_in_all > 0 then
+      call('HSET', charge.settled, waived_field(charge.id), int(charge.waived_in_all))
+    end
     call('EXPIRE', charge.settled, MARK_SECONDS)
     call('HINCRBY', account_key, 'open:' .. charge.key_id, -1)
     write_charge(charge)

@@ -1,14 +1,16 @@
--- Purpose: one round trip from a key to a hold: the key, the model, the limits, the money. A refusal is not counted.
+-- Purpose: one round trip from a key to a hold: the key, the model, the limits, the money. A refusal is not counted. In
+-- shadow mode, limits and money refuse nobody: the hold has what is available, and is not counted either.
 -- KEYS: account, hold leases, hold rows, journal, key
 -- ARGV: 1 lease ms; 2 scope;
---       3 `<hold id> <want> <min> <tokens for the limit> <the fewest that suffice>`; while the account owes something,
---         only a want of 0 is granted;
+--       3 `<hold id> <want> <min> <tokens for the limit> <the fewest that suffice> <shares>`; while the account owes
+--         something, only a want of 0 is granted; beyond `min`, a hold takes no more than a share of what is available;
 --       4 `<1 = the plan allows the model> <requests a minute> <tokens a minute> <concurrency> <plan>`, - = no limit;
---       5 model id; 6 model percent-encoded and meta, as the hold keeps them;
+--       5 model id; 6 model percent-encoded and meta, as the hold keeps them: the meta says whether this is shadow mode;
 --       7 key id of a lost hold to be opened again: then neither limits nor min nor a key are checked; else ''
 -- Reply: ok, now, reaped, limit of requests, remaining, limit of tokens, remaining (-1 = none), granted amount,
 --          charged before, account id, name, plan, key id, what the account owes,
---          the lower token limit of account and key (-1 = none): no more than this was counted
+--          the lower token limit of account and key (-1 = none): no more than this was counted;
+--          the error code with which shadow mode would have refused, else ''
 --      | plan, now, actual | again, now, reaped
 --      | <error code>, now, reaped, limit of requests, remaining, limit of tokens, remaining, which, available,
 --          account id, key id, what the account owes, the lower token limit; for an unknown key only
@@ -16,10 +18,11 @@
 
 local key_key, lease = KEYS[5], tonumber(ARGV[1])
 local scope, model, tail, reopened_key = ARGV[2], ARGV[5], ARGV[6], ARGV[7]
-local id, want, min, tokens, fewest = match(ARGV[3], '^(%S+) (%d+) (%d+) (%d+) (%d+)$')
+local id, want, min, tokens, fewest, shares = match(ARGV[3], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
 local allowed, rpm, tpm, concurrency, plan = match(ARGV[4], '^(%d) (%S+) (%S+) (%S+) (.*)$')
 local is_reopening = reopened_key ~= ''
 want, min, tokens, fewest = number(want), number(min), number(tokens), number(fewest)
+shares = number(shares)
 
 local now = now_ms()
 local account = read_account()
@@ -63,6 +66,7 @@ local available = available_of(account)
 
 -- Returns the error code and the name of the first limit that is reached, or nil.
 local function find_limit()
+  if counted > most_tokens then return 'invalid_parameter', 'tokens' end
   if over(account.requests + 1, tonumber(rpm)) or over(key.requests + 1, key.rpm) then
     return 'rate_limit_exceeded', 'requests'
   end
@@ -100,8 +104,12 @@ local function find_no()
   if refusal then return refusal, '' end
   if allowed ~= '1' or not listed(model, key.models) then return 'model_not_allowed', '' end
   if mark or now - made_at(id) > DAY_MS then return 'released', '' end
-  if is_open then return nil end
-  if counted > most_tokens then return 'invalid_parameter', 'tokens' end
+  return nil
+end
+
+-- Returns the error code of what the request has too little of, and what that is, or nil.
+local function find_shortage()
+  if is_reopening or is_open then return nil end
   local limit, which = find_limit()
   if limit then return limit, which end
   if available < min or (account.owed > 0 and want > 0) then
@@ -111,9 +119,13 @@ local function find_no()
 end
 
 local no, which = find_no()
+local short = nil
+if not no then short, which = find_shortage() end
+local is_excused = short ~= nil and is_shadow(tail)
+if not is_excused then no = no or short end
 if is_reopening then want = math.max(0, want - before.charge) end
-local amount = math.min(want, available)
-local is_refused_for_holds = no == 'insufficient_balance' or no == 'concurrency_limit_exceeded'
+local amount = math.min(want, available, math.max(min, math.floor(available / shares)))
+local is_refused_for_holds = short == 'insufficient_balance' or short == 'concurrency_limit_exceeded'
 local gets_less = not no and amount < want
 -- The expired holds that are left may have what this one needs.
 local needs_more_reaping = reap.more and not is_open and (is_refused_for_holds or gets_less)
@@ -127,11 +139,11 @@ if not is_reopening then touch_key(key_key, key, now) end
 if is_open then
   local held = number(match(row, '^%d+'))
   return answer('ok', int(held), int(before.charge), account.id, account.name, account.plan, key.id,
-    int(account.owed), shown_most)
+    int(account.owed), shown_most, '')
 end
 
 account.reserved = account.reserved + amount
-if is_reopening then
+if is_reopening or is_excused then
   call('HSET', account_key, 'reserved', int(account.reserved))
 else
   account.requests, account.tokens = account.requests + 1, account.tokens + counted
@@ -147,4 +159,4 @@ call('HINCRBY', account_key, 'open:' .. key.id, 1)
 call('HSET', hold_rows, id, int(amount) .. ' 0 0 0 0 ' .. key.id .. ' ' .. tail)
 call('ZADD', hold_leases, int(now + lease), id)
 return answer('ok', int(amount), int(before.charge), account.id, account.name, account.plan, key.id,
-  int(account.owed), shown_most)
+  int(account.owed), shown_most, is_excused and short or '')

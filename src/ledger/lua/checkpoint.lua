@@ -27,6 +27,7 @@ for i, id in ipairs(ids) do
   end
 end
 if #renewed > 0 then
+  write_when_full()
   call('HSET', hold_rows, unpack(renewed))
   call('ZADD', hold_leases, unpack(leases))
 end

@@ -17,6 +17,12 @@ local account_key, hold_leases, hold_rows, journal = KEYS[1], KEYS[2], KEYS[3], 
 -- docs/decisions/0024-keys-derived-in-lua.md.
 local tag = string.sub(account_key, 1, -1 - #'account')
 
+-- When its memory is full, Redis refuses a script only at the script's first write, and HDEL never. So a script that calls
+-- this before its writes runs all the same: it ends what has begun, or makes room.
+local function write_when_full()
+  call('HDEL', account_key, '')
+end
+
 -- A hold id is a UUIDv7 in hex: its first 12 digits are its time.
 local function made_at(hold_id)
   return tonumber(string.sub(hold_id, 1, 12), 16)
@@ -43,17 +49,39 @@ local function available_of(account)
   return account.granted - account.spent - account.reserved
 end
 
--- The amounts of a charge: `prior` was charged by an earlier reaping of the same hold, `paid` and `owed` are the two parts
--- of what is charged now.
+-- A hold that was made in shadow mode says so in its meta, which the gateway writes as JSON: a text of a client cannot
+-- contain these quotes unescaped.
+local function is_shadow(meta)
+  return string.find(meta, '"shadow":true', 1, true) ~= nil
+end
+
+-- The sum of what was waived is read only by a call that waives something.
+local function add_waived(account, amount)
+  account.waived = account.waived or number(call('HGET', account_key, 'waived'))
+  local added = math.min(amount, MAX_AMOUNT - account.waived)
+  account.waived = account.waived + added
+  return added
+end
+
 -- Adds a charge to the sums that were read; write_charge, write_usage and write_sums store it. `due` is what was used
--- and not charged before: the account pays what it has available, and owes the rest. A booking that follows a reaping's
--- charge is an adjustment, so each request has exactly one charge.
-local function book_charge(account, charge, due)
-  local paid = math.min(due, available_of(account))
+-- and not charged before: the account pays what it has available, and owes the rest; in shadow mode the rest is waived.
+-- `before` is what an earlier reaping of the same hold charged. A booking that follows a reaping's charge is an
+-- adjustment, so each request has exactly one charge.
+local function book_charge(account, charge, due, before)
+  charge.owed, charge.waived = 0, 0
+  -- A correction takes back first what was waived, because the account has not paid that.
+  local unwaived = math.min(before.waived, math.max(0, -due))
+  if unwaived > 0 then charge.waived = add_waived(account, -unwaived) end
+  local rest = due - charge.waived
+  local paid = math.min(rest, available_of(account))
   charge.paid = paid
-  charge.owed = math.min(due - paid, MAX_AMOUNT - account.owed)
+  if rest > paid and is_shadow(charge.meta) then
+    charge.waived = add_waived(account, rest - paid)
+  else
+    charge.owed = math.min(rest - paid, MAX_AMOUNT - account.owed)
+  end
   account.owed = account.owed + charge.owed
-  local is_correction = charge.prior > 0
+  local is_correction = before.charge > 0
   -- A correction may give tokens back: then `paid` is negative, and `granted` grows.
   local fits_granted = account.granted - paid <= MAX_AMOUNT
   if is_correction and fits_granted then
@@ -64,6 +92,7 @@ local function book_charge(account, charge, due)
     account.spent = account.spent + paid
   end
   charge.balance = account.granted - account.spent
+  charge.total = before.charge + paid + charge.owed + charge.waived
 end
 
 -- Must be called whenever tokens may have become available: they first pay what the account owes. So while an account
@@ -100,8 +129,8 @@ end
 -- Reads what the sums have for the charge's model and key, if the charge adds anything. One field has
 -- `<requests> <prompt> <cached> <completion> <cost>`: five fields would take twice the calls.
 local function read_usage(hour, day, charge)
-  if charge.paid == 0 and charge.owed == 0 and charge.requests == 0 and charge.prompt == 0
-    and charge.completion == 0 and charge.cached == 0 then return end
+  if charge.paid == 0 and charge.owed == 0 and charge.waived == 0 and charge.requests == 0
+    and charge.prompt == 0 and charge.completion == 0 and charge.cached == 0 then return end
   charge.field = charge.model .. '|' .. charge.key_id
   charge.of_hour, charge.of_day = call('HGET', hour, charge.field), call('HGET', day, charge.field)
 end
@@ -112,7 +141,13 @@ local function write_sum(key, seconds, charge, found)
   if not requests then requests, prompt, cached, completion, cost = 0, 0, 0, 0, 0 end
   call('HSET', key, charge.field, format('%d %d %d %d %d', requests + charge.requests,
     prompt + charge.prompt, cached + charge.cached, completion + charge.completion,
-    math.min(MAX_AMOUNT, cost + charge.paid + charge.owed)))
+    math.min(MAX_AMOUNT, cost + charge.paid + charge.owed + charge.waived)))
+  -- Beside the sums, because a gateway from before shadow mode begins anew at a field that has more words.
+  if charge.waived ~= 0 then
+    local field = charge.field .. '|waived'
+    local waived = number(match(call('HGET', key, field) or '', '%-?%d+$'))
+    call('HSET', key, field, '0 0 0 0 0 ' .. int(math.min(MAX_AMOUNT, waived + charge.waived)))
+  end
   if not found then call('EXPIRE', key, seconds) end
 end
 
@@ -122,11 +157,12 @@ local function write_usage(hour, day, charge)
   write_sum(day, USAGE_DAY_SECONDS, charge, charge.of_day)
 end
 
--- An entry of amount 0 is written only where something is owed or implausible, because that must stay on record.
+-- An entry of amount 0 is written only where something is owed, waived or implausible, because that must stay on record.
 local function write_charge(charge)
-  if charge.paid ~= 0 or charge.owed > 0 or charge.implausible > 0 then
+  if charge.paid ~= 0 or charge.owed > 0 or charge.waived ~= 0 or charge.implausible > 0 then
     local more = {}
     if charge.owed > 0 then more = { 'owed', int(charge.owed) } end
+    if charge.waived ~= 0 then more = { 'waived', int(charge.waived) } end
     if charge.implausible > 0 then
       more[#more + 1] = 'implausible'
       more[#more + 1] = int(charge.implausible)
@@ -149,16 +185,23 @@ local function write_sums(account, ...)
   call('HSET', account_key, 'granted', int(account.granted), 'spent', int(account.spent),
     'reserved', int(account.reserved), ...)
   if account.owed ~= account.owed_before then call('HSET', account_key, 'owed', int(account.owed)) end
+  if account.waived then call('HSET', account_key, 'waived', int(account.waived)) end
 end
 
-local NOTHING_BEFORE = { charge = 0, prompt = 0, cached = 0, completion = 0 }
+local NOTHING_BEFORE = { charge = 0, prompt = 0, cached = 0, completion = 0, waived = 0 }
+
+-- What of a reaped hold's charge was waived is a field beside its mark: a gateway from before shadow mode that could not
+-- read the mark would charge the hold again.
+local function waived_field(hold_id)
+  return hold_id .. ':waived'
+end
 
 -- A mark: `s <charge> <owed of it>` (settled) or `r <charge> <prompt> <cached> <completion>` (reaped).
-local function read_reaped(mark)
+local function read_reaped(mark, waived)
   if not mark then return NOTHING_BEFORE end
   local charge, prompt, cached, completion = match(mark, '^r (%d+) (%d+) (%d+) (%d+)$')
   return {
-    charge = number(charge), prompt = number(prompt),
-    cached = number(cached), completion = number(completion),
+    charge = number(charge), prompt = number(prompt), cached = number(cached),
+    completion = number(completion), waived = number(waived),
   }
 end

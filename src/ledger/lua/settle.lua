@@ -1,5 +1,6 @@
 -- Purpose: charges a hold exactly once, even if the call is repeated, lost, or follows a reaping. The rest of the hold
--- goes back, first to what the account owes. What was used is charged in full: the account owes what it cannot pay now.
+-- goes back, first to what the account owes. What was used is charged in full: the account owes what it cannot pay now,
+-- unless the meta says that the hold was made in shadow mode: then that is waived.
 -- KEYS: account, hold leases, hold rows, journal, key
 -- ARGV: 1 `<hold id> <total charge> <prompt> <cached> <completion> <tokens counted for the limit>
 --       <their minute> <implausible>`;
@@ -18,7 +19,7 @@ local now = now_ms()
 local account = read_account()
 if not account.id then return { 'account_not_found', now } end
 local settled = settled_of(id)
-local mark = call('HGET', settled, id)
+local mark, waived = unpack(call('HMGET', settled, id, waived_field(id)))
 if mark and string.sub(mark, 1, 1) == 's' then
   local charge, owed = match(mark, '^s (%d+) (%d+)$')
   return { 'ok', now, charge, owed, int(account.granted - account.spent), 1 }
@@ -32,24 +33,25 @@ if opened then
   held = number(amount)
   key_id = owner
 end
-local before = read_reaped(mark)
+local before = read_reaped(mark, waived)
 local charge = {
-  id = id, prior = before.charge, model = model, key_id = key_id, flags = flags, meta = meta,
+  id = id, model = model, key_id = key_id, flags = flags, meta = meta,
   implausible = number(implausible),
 }
 account.reserved = account.reserved - held
-book_charge(account, charge, total - before.charge)
+book_charge(account, charge, total - before.charge, before)
 count_usage(charge, total, prompt, cached, completion, before)
 local usage_hour, usage_day = usage_keys(now)
 read_usage(usage_hour, usage_day, charge)
 local repaid = book_repayment(account)
-local charged = int(before.charge + charge.paid + charge.owed)
+local charged = int(charge.total)
 
+-- First, so that the script runs when Redis' memory is full, as `write_when_full` does.
+call('HDEL', hold_rows, id)
 call('HSET', settled, id, 's ' .. charged .. ' ' .. int(charge.owed))
 call('EXPIRE', settled, MARK_SECONDS)
 if opened then
   call('ZREM', hold_leases, id)
-  call('HDEL', hold_rows, id)
   call('HINCRBY', account_key, 'open:' .. key_id, -1)
 end
 write_charge(charge)

@@ -10,7 +10,8 @@ import { GatewayError } from '../../errors.ts'
 import type { Exchange } from '../../exchange.ts'
 import type { Plugin } from '../../plugin.ts'
 import { createGuard } from '../../accounts/rate.ts'
-import type { Guard } from '../../accounts/rate.ts'
+import type { Guard, Levels } from '../../accounts/rate.ts'
+import { lasting } from '../../lasting.ts'
 import { accountRoutes } from './accounts.ts'
 import { keyRoutes } from './keys.ts'
 import { moneyRoutes } from './money.ts'
@@ -31,7 +32,7 @@ export const admin: Plugin<z.infer<typeof schema>> = {
   schema,
   setup(gateway, config) {
     const check = checkOf(gateway.config.admin)
-    const guard = createGuard(config.failures_per_minute_per_ip)
+    const guard = createGuard(config.failures_per_minute_per_ip, failed(gateway))
     return {
       routes: [
         ...accountRoutes(gateway),
@@ -46,6 +47,8 @@ export const admin: Plugin<z.infer<typeof schema>> = {
     }
   },
 }
+
+const failed = lasting((): Levels => new Map())
 
 /** Returns a check that throws the refusal for the client. */
 export function checkOf({ token, listen, hosts }: Config['admin']) {

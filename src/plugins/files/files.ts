@@ -1,15 +1,13 @@
 // Files: /api/files, uploaded to the store and served from it.
 // The routes are in this folder, the work is done in src/files.
 
-import type { Config } from '../../config/config.ts'
 import { bytes, duration, z } from '../../config/schema.ts'
 import { refOf } from '../../exchange.ts'
 import type { Route } from '../../exchange.ts'
 import { createSlots } from '../../sharing/slots.ts'
 import type { Slots } from '../../sharing/slots.ts'
+import { lasting } from '../../lasting.ts'
 import type { Gateway, Plugin } from '../../plugin.ts'
-import { SharedPool } from '../../sharing/shared-pool.ts'
-import { uploadMemoryBytes } from '../../store/drivers.ts'
 import { downloadRoute } from './download.ts'
 import { resourceRoutes } from './resource.ts'
 import { uploadRoute } from './upload.ts'
@@ -48,8 +46,14 @@ export const files: Plugin<FilesConfig> = {
     const { shelf } = gateway
     if (!shelf) throw new TypeError('the plugin is on, and there is no shelf')
     checkStore(gateway, config)
-    const uploads = createSlots({ most: config.uploads, pool: uploadPool(gateway.config) })
-    const downloads = createSlots({ most: config.downloads, pool: gateway.pools.readers })
+    const { pools } = gateway
+    const { uploading, downloading } = taken(gateway)
+    const uploads = createSlots({ most: config.uploads, pool: pools.uploads, taken: uploading })
+    const downloads = createSlots({
+      most: config.downloads,
+      pool: pools.readers,
+      taken: downloading,
+    })
     return {
       routes: [
         withSlot(uploadRoute(gateway, shelf, config), uploads),
@@ -60,11 +64,11 @@ export const files: Plugin<FilesConfig> = {
   },
 }
 
-/** As many slots as there is memory for uploads; at least two, because fewer cannot be shared. */
-function uploadPool({ limits, store }: Config): SharedPool {
-  const slots = Math.floor(limits.uploadsBytes / uploadMemoryBytes(store))
-  return new SharedPool(Math.max(2, slots))
-}
+/** Transfers that began before a reload count after it, too. */
+const taken = lasting(() => ({
+  uploading: new Map<string, number>(),
+  downloading: new Map<string, number>(),
+}))
 
 /** The most parts that S3 takes for one object. */
 const mostParts = 10_000

@@ -89,11 +89,13 @@ export function resourceRoutes(parts: ResourceParts): readonly Route[] {
     route('DELETE', '/:id', {
       begin: answering(async (x) => {
         const { session } = idsOf(x)
+        const files = gateway.shelf?.book
+        await files?.expectRemoval(refOf(x), session)
         await book.remove(refOf(x), session)
         // This stops generations of this process; other owners learn of the deletion at their next append.
         generations.cancelIn(session)
-        // When this fails, the sweeper removes the files; no client can read them any more.
-        await gateway.shelf?.book.removeSession(refOf(x), session).catch(() => undefined)
+        // When this fails, the sweeper removes the files soon; no client can read them any more.
+        await files?.removeSession(refOf(x), session).catch(() => undefined)
         return { status: 204, body: '' }
       }),
     }),

@@ -71,3 +71,9 @@ export function wantsStream({ stream }: Pick<Send, 'stream'>, { headers }: Excha
   const accept = (headers.accept ?? '').toLowerCase()
   return stream ?? (!accept.includes('application/json') || accept.includes('text/event-stream'))
 }
+
+/** Also when the client has left already. */
+export function whenLeft({ left }: Exchange, then: () => void): void {
+  left.addEventListener('abort', then)
+  if (left.aborted) then()
+}

@@ -2,10 +2,11 @@
 // for the answer, reads their files, stores their images, and generates the answer,
 // for any number of readers. With Last-Event-ID, the request only reads on.
 
+import type { ClaimWords } from '../../redis/claims.ts'
 import type { ChatRequest } from '../../chat/request.ts'
 import { GatewayError } from '../../errors.ts'
 import { refOf } from '../../exchange.ts'
-import type { Answer, ClaimWords, Exchange, Route, Run, Serving } from '../../exchange.ts'
+import type { Answer, Exchange, Route, Run, Serving } from '../../exchange.ts'
 import { quotaOf } from '../../accounts/plan.ts'
 import type { Quota } from '../../accounts/plan.ts'
 import type { FileRow } from '../../files/file-row.ts'
@@ -14,7 +15,12 @@ import type { Room } from '../../accounts/room.ts'
 import { namedIn } from '../../sessions/sending/attachments.ts'
 import { prepare, readContext } from '../../sessions/sending/prepare.ts'
 import type { Context, Filling, Prepared } from '../../sessions/sending/prepare.ts'
-import type { Generations, RunningGeneration, Sent } from '../../sessions/streams/generations.ts'
+import type {
+  Generations,
+  GenerationsOptions,
+  RunningGeneration,
+  Sent,
+} from '../../sessions/streams/generations.ts'
 import type { SessionScripts } from '../../sessions/library.ts'
 import type { Lost } from '../../sessions/streams/lost.ts'
 import type { BeginRequest, Owned, StreamRows } from '../../sessions/streams/stream-rows.ts'
@@ -24,7 +30,7 @@ import { parseSend } from '../../sessions/sending/parse-send.ts'
 import type { Send, SendLimits } from '../../sessions/sending/parse-send.ts'
 import { dropFiles, fillFiles, readFiles } from './files.ts'
 import { replay } from './replay.ts'
-import { idsOf, modelOf, route, shown, userHeader, wantsStream } from './route.ts'
+import { idsOf, modelOf, route, shown, userHeader, wantsStream, whenLeft } from './route.ts'
 import type { MessagePair } from './route.ts'
 import { resume } from './stream.ts'
 
@@ -35,6 +41,7 @@ export interface SendParts {
   readonly rows: StreamRows
   readonly lost: Lost
   readonly generations: Generations
+  readonly keeping: GenerationsOptions
   readonly streams: Streams
 }
 
@@ -120,7 +127,7 @@ async function readSend(parts: SendParts, x: Exchange, send: Send): Promise<Pend
   const { filling, request, ...prepared } = await prepare(wanted)
   const { draft, stored } = prepared
   const current = { request }
-  const { promptTokens, outputPerChoice, choices } = request
+  const { promptTokens, outputPerChoice, choices, isSeenAsItComes } = request
   const fields = { ...request.fields, prompt: send.field }
   const ids = { sessionId: session, messageId: draft.id }
   x.want = {
@@ -128,9 +135,10 @@ async function readSend(parts: SendParts, x: Exchange, send: Send): Promise<Pend
     promptTokens,
     outputPerChoice,
     choices,
+    isSeenAsItComes,
     fields,
     ...ids,
-    countPrompt: () => current.request.countPrompt(),
+    countPrompt: (effort) => current.request.countPrompt(effort),
     get mostPrompt() {
       return current.request.mostPrompt
     },
@@ -237,13 +245,13 @@ async function generate(
   x: Exchange,
   { pending, run, request }: Generating,
 ): Promise<Answer> {
-  const { gateway, generations, streams } = parts
+  const { generations, keeping, streams } = parts
   const { draft, stored } = pending.prepared
-  const { limits } = gateway.config
+  const { targets, config } = parts.gateway
   const sent = sentOf(x, pending)
   const { owned: place } = sent
-  const options = { run, request, limits }
-  const generation = generations.start(x, { ...sent, draft, options })
+  const options = { run, request, limits: config.limits, targets }
+  const generation = generations.start(x, { ...sent, draft, options, keeping })
   pending.needsWithdrawal = false
   x.work = endOf(generation, parts, { x, images: pending.images }).catch(() => undefined)
   const isStream = wantsStream(pending.wish, x)
@@ -266,11 +274,6 @@ async function generate(
       await done
     },
   }
-}
-
-function whenLeft({ left }: Exchange, then: () => void): void {
-  left.addEventListener('abort', then)
-  if (left.aborted) then()
 }
 
 /** Removes the images when the message was withdrawn. */

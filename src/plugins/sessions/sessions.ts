@@ -6,7 +6,9 @@ import { createSlots } from '../../sharing/slots.ts'
 import type { Gateway, Plugin } from '../../plugin.ts'
 import { createRoom } from '../../accounts/room.ts'
 import { createScripts } from '../../redis/scripts.ts'
+import { lasting } from '../../lasting.ts'
 import { Generations } from '../../sessions/streams/generations.ts'
+import type { GenerationsOptions } from '../../sessions/streams/generations.ts'
 import { sessionScripts } from '../../sessions/library.ts'
 import type { SessionScripts } from '../../sessions/library.ts'
 import { Lost } from '../../sessions/streams/lost.ts'
@@ -44,11 +46,13 @@ export const sessions: Plugin<SessionsConfig> = {
         'plugins.sessions needs plugins.metering, which holds the money for each answer. Switch off both, or neither.',
       )
     }
-    const scripts = scriptsOf(gateway)
-    await scripts.load()
+    const loading = library(gateway)
+    // At a reload Redis has them already, and may be away.
+    if (!loading.isLoaded) await loading.scripts.load()
+    loading.isLoaded = true
+    const { scripts } = loading
     const parts = { gateway, scripts, ...partsOf(gateway, config, scripts) }
-    const { book, messages, generations, streams } = parts
-    gateway.redis.onReady(() => generations.wake())
+    const { book, messages, streams } = parts
     return {
       routes: [
         ...resourceRoutes(parts),
@@ -56,7 +60,6 @@ export const sessions: Plugin<SessionsConfig> = {
         ...streamRoutes(streams, book),
         sendRoute(parts),
       ],
-      close: () => generations.close(),
     }
   },
 }
@@ -78,11 +81,23 @@ function partsOf(gateway: Gateway, config: SessionsConfig, scripts: SessionScrip
     leaseMs: gateway.ledger.leaseMs,
   })
   const lost = new Lost({ redis, rows, holds: gateway.ledger.holds })
-  const generations = new Generations({ rows, replayBytes })
+  const keeping = { rows, replayBytes }
+  const generations = generating(gateway, keeping)
   const slots = createSlots({ pool: gateway.pools.readers })
   const reading = { rows, lost, generations, slots, replayBytes, heartbeatMs, messages }
-  return { room, book, messages, rows, lost, generations, streams: new Streams(reading) }
+  const streams = new Streams(reading)
+  return { room, book, messages, rows, lost, generations, keeping, streams }
 }
+
+/** Generations go on through reloads; one that was begun before keeps its stream as it began. */
+const generating = lasting((gateway, keeping: GenerationsOptions) => {
+  const generations = new Generations(keeping)
+  gateway.redis.onReady(() => generations.wake())
+  gateway.atEnd(() => generations.close())
+  return generations
+})
+
+const library = lasting((gateway) => ({ scripts: scriptsOf(gateway), isLoaded: false }))
 
 function scriptsOf({ redis, metrics }: Gateway): SessionScripts {
   return createScripts({

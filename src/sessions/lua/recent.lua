@@ -1,13 +1,13 @@
 -- Purpose: reads what a send needs of its session in one flight:
 -- the settings, and the newest messages or those before an id.
 -- KEYS: session, message ids, messages
--- ARGV: 1 message id before which they stand, '' for the newest; 2 how many at most; 3 bytes after which no more are
---       given
+-- ARGV: 1 message id before which they stand, '' for the newest; 2 how many at most; 3 bytes that there is room for;
+--       4 '1' = at least one row, however large
 -- Reply: ok, now, 1 = there are more, model, instructions, greatest message id, active message, rows, newest first…
 --      | session_not_found, now
 
 local session, ids, messages = KEYS[1], KEYS[2], KEYS[3]
-local before, count, most = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local before, count, most, takes_one = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
 
 local now = now_ms()
 local id, model, instructions, last, active =
@@ -18,12 +18,12 @@ local found = call('ZRANGE', ids, from, '-', 'BYLEX', 'REV', 'LIMIT', 0, count +
 local reply = { 'ok', now, 0, model or '', instructions or '', last or '', active or '' }
 local size = 0
 for i, message in ipairs(found) do
-  if i > count or size > most then
+  size = size + call('HSTRLEN', messages, message)
+  local has_room = size <= most or (i == 1 and takes_one)
+  if i > count or not has_room then
     reply[3] = 1
     break
   end
-  local row = call('HGET', messages, message) or ''
-  reply[#reply + 1] = row
-  size = size + #row
+  reply[#reply + 1] = call('HGET', messages, message) or ''
 end
 return reply

@@ -11,7 +11,8 @@ import { inlineBytes, overcounted, partOf, standIn, tokensOf } from '../../files
 import type { BackendPart, FileReference } from '../../files/file-reference.ts'
 import type { NewImage, WantedFiles } from '../../files/message-files.ts'
 import type { FileRow } from '../../files/file-row.ts'
-import { inTurns } from '../../sharing/fair-turns.ts'
+import { FairTurns, inTurns } from '../../sharing/fair-turns.ts'
+import type { Effort } from '../../tokens/count-pieces.ts'
 import { parseAhead } from '../../http/json/scan.ts'
 import { idAfter, isId, newId } from '../../ids.ts'
 import { attach, fill, filesIn, filesOf } from './attachments.ts'
@@ -62,8 +63,18 @@ export interface PrepareOptions {
   readonly files?: ReadonlyMap<string, FileRow> | undefined
 }
 
-/** Throws invalid_parameter, unknown_parameter, unsupported_attachment, body_too_large. */
-export async function prepare(options: PrepareOptions): Promise<Prepared> {
+/** One send of an account at a time: each may take a history of megabytes, also if it is refused afterwards. */
+const sends = new FairTurns(Infinity)
+
+/**
+ * To be called only with a proven key, because it waits for other sends of the account. Throws invalid_parameter,
+ * unknown_parameter, unsupported_attachment, body_too_large.
+ */
+export function prepare(options: PrepareOptions): Promise<Prepared> {
+  return sends.run(options.ref, () => prepareNow(options))
+}
+
+async function prepareNow(options: PrepareOptions): Promise<Prepared> {
   const { send, context, model, hold } = options
   checkSend(send, model)
   const attached = attach(send.turns, { model, files: options.files })
@@ -156,7 +167,8 @@ function fillingOf(
       })
       const sent = files.filter((file) => contents.has(idOf(file)))
       const over = sent.reduce((sum, file) => sum + overcounted(file, request.model), 0)
-      const countPrompt = async () => Math.max(1, (await request.countPrompt()) - over)
+      const countPrompt = async (effort?: Effort) =>
+        Math.max(1, (await request.countPrompt(effort)) - over)
       return { ...request, promptTokens, countPrompt }
     },
   }
@@ -210,12 +222,14 @@ export interface Context {
   readonly last: string | undefined
   /** Id of the message that is being generated. */
   readonly active: string | undefined
-  /** Newest first, in chunks. The first chunk is already read; each other one is a flight. */
+  /** Newest first, in chunks. The first chunk is already read, and may be empty; each other one is a flight. */
   messages(): AsyncGenerator<StoredMessage, void>
 }
 
 const chunkMessages = 256
 const chunkBytes = 1024 * 1024
+/** Is read before the send has its turn, for many sends at a time. */
+const firstChunkBytes = 64 * 1024
 
 /**
  * Reads the settings and the newest messages, and older messages as long as the model has room for them: most sends need
@@ -228,18 +242,20 @@ export async function readContext(
 ): Promise<Context> {
   if (!isId('sess', session)) throw new GatewayError('session_not_found')
   const names = sessionKeys(ref, session)
-  const read = async (before: string): Promise<Reply> => {
-    const reply = await scripts.run('recent', names, [before, `${chunkMessages}`, `${chunkBytes}`])
+  const read = async (before: string, bytes: number, takesOne: 0 | 1): Promise<Reply> => {
+    const words = [before, `${chunkMessages}`, `${bytes}`, `${takesOne}`]
+    const reply = await scripts.run('recent', names, words)
     if (reply.word !== 'ok') throw new GatewayError('session_not_found')
     return reply
   }
-  const first = await read('')
+  const first = await read('', firstChunkBytes, 0)
   return {
     model: textAt(first, 3) || undefined,
     instructions: textAt(first, 4) || null,
     last: textAt(first, 5) || undefined,
     active: textAt(first, 6) || undefined,
     async *messages() {
+      let before = ''
       for (let reply = first; ;) {
         let oldest: string | undefined
         for (const row of reply.values.slice(7)) {
@@ -248,8 +264,10 @@ export async function readContext(
           oldest = message.id
           yield message
         }
-        if (reply.values[2] !== 1 || oldest === undefined) return
-        reply = await read(oldest)
+        const isEmpty = reply.values.length === 7
+        if (reply.values[2] !== 1 || (oldest === undefined && !isEmpty)) return
+        before = oldest ?? before
+        reply = await read(before, chunkBytes, 1)
       }
     },
   }

@@ -1,6 +1,6 @@
 // Makes the final row of a message: what was said, how the message ended, what it cost.
 
-import type { Ending } from '../../chat/relay.ts'
+import type { Ending } from '../../chat/endings.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Facts } from '../../exchange.ts'
 import { noTokens, toUsage } from '../../tokens/token-counts.ts'

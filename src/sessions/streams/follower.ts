@@ -99,6 +99,6 @@ export class Follower {
 /** Whether another gateway has ended the message. Then notes that readers get the terminal now, so that a reader that comes again after it does not get it twice. */
 async function noteIfLost(place: MessagePlace, rows: StreamRows): Promise<boolean> {
   const state = await rows.state(place)
-  if (state?.isLost) await rows.noteTerminal(place, state.next - 1)
+  if (state?.isLost) await rows.terminals.note(place, state.next - 1)
   return state?.isLost ?? false
 }

@@ -14,7 +14,7 @@ import { ended, statusAfter, statusOf, usedBy } from './ended.ts'
 import type { Fate } from './ended.ts'
 import type { StoredMessage } from '../message.ts'
 import { Recording } from './recording.ts'
-import type { BeginRequest, Owned, StreamRows } from './stream-rows.ts'
+import type { BeginRequest, MessagePlace, Owned, StreamRows } from './stream-rows.ts'
 
 /** What a send has stored. */
 export interface Sent {
@@ -28,6 +28,8 @@ export interface Start extends Sent {
   /** The answer's row, `in_progress`. */
   readonly draft: StoredMessage
   readonly options: Omit<GenerationOptions, 'grammar'>
+  /** How its stream is kept; by default as these generations keep theirs. */
+  readonly keeping?: GenerationsOptions
 }
 
 export interface RunningGeneration {
@@ -62,13 +64,17 @@ export class Generations {
     this.#again = setInterval(() => void this.#tellAgain(), againMs).unref()
   }
 
-  find(message: string): RunningGeneration | undefined {
-    return this.#running.get(message)
+  /** Finds nothing where the account or the session is another: nobody has checked the place yet. */
+  find(place: MessagePlace): RunningGeneration | undefined {
+    const running = this.#running.get(place.message)
+    return running && isAt(running.start.owned, place) ? running : undefined
   }
 
   /** Also finds a message that has ended here while Redis has not been told. */
-  recordingOf(message: string): Recording | undefined {
-    return this.find(message)?.recording ?? this.#untold.get(message)?.recording
+  recordingOf(place: MessagePlace): Recording | undefined {
+    const untold = this.#untold.get(place.message)
+    const kept = untold && isAt(untold.owned, place) ? untold.recording : undefined
+    return this.find(place)?.recording ?? kept
   }
 
   /** Cancels all generations of a session that was deleted. */
@@ -96,17 +102,18 @@ export class Generations {
   }
 
   start(x: Exchange, start: Start): RunningGeneration {
-    const { owned, options } = start
+    const { owned, options, keeping = this.#options } = start
     // `stop` stands below, because it needs the generation, which needs the recording.
-    const recording = new Recording({ ...this.#options, owned, stop: (code) => stop(code) })
+    const recording = new Recording({ ...keeping, owned, stop: (code) => stop(code) })
     const generation = begin(x, { ...options, grammar: recording })
-    const { deadline, meter } = generation
     // A finished answer is not cancelled: only its usage is still to come.
     const stop = (code: ErrorCode) => {
-      if (meter.finished) return
+      if (generation.meter.finished) return
       const error = new GatewayError(code)
-      if (generation.finishesAlone) generation.cancelled ??= error
-      else deadline.depart(error)
+      // Where nothing was asked, there is no usage to come.
+      const isFinished = generation.finishesAlone && generation.sentAtMs > 0
+      if (isFinished) generation.cancelled ??= error
+      else generation.deadline.depart(error)
     }
     const opened = Promise.withResolvers<Answer | undefined>()
     // The send that awaits `opened` gets the error; without this
@@ -221,6 +228,10 @@ interface Live {
   readonly recording: Recording
   readonly generation: Generation
   readonly opened: PromiseWithResolvers<Answer | undefined>
+}
+
+function isAt(owned: Owned, { ref, session }: MessagePlace): boolean {
+  return owned.ref === ref && owned.session === session
 }
 
 /** Whether the promise is settled already. */

@@ -1,18 +1,19 @@
 // Ends a message whose owner is gone (killed, or frozen past its lease) as soon as any gateway looks at the message: as
 // `incomplete`, with the words of its frames and the usage of its hold's last checkpoint. So no client waits for ever.
 
-import type { Redis } from 'ioredis'
+import type { Redis } from '../../redis/client.ts'
 import { asked } from '../../redis/asked.ts'
 import { latin1 } from '../../chat/frames.ts'
 import { GatewayError, errorBody } from '../../errors.ts'
 import type { HoldReader } from '../../ledger/hold-rows.ts'
 import { keys } from '../../redis/redis.ts'
+import { FairTurns } from '../../sharing/fair-turns.ts'
 import { Assembly } from './assembly.ts'
 import { ended } from './ended.ts'
 import { framesToData } from './frames.ts'
 import { parseStored } from '../message.ts'
 import type { StoredMessage } from '../message.ts'
-import type { MessagePlace, StreamRows, StreamState } from './stream-rows.ts'
+import type { MessagePlace, StreamRows } from './stream-rows.ts'
 
 export interface LostOptions {
   readonly redis: Redis
@@ -23,9 +24,12 @@ export interface LostOptions {
 
 /** Most reads of an answer's frames to collect its words; a read brings about 1 MiB. */
 const mostReads = 1000
+const wordsAtOnce = 4
 
 export class Lost {
   readonly #options: LostOptions
+  /** An unfinished answer may have megabytes of frames, which are read and parsed again for each look at it. */
+  readonly #words = new FairTurns(wordsAtOnce)
 
   constructor(options: LostOptions) {
     this.#options = options
@@ -42,7 +46,7 @@ export class Lost {
     if (hold === undefined) return true
     if (await holds.isLeased(place.ref, hold)) return false
     const error = new GatewayError('upstream_incomplete')
-    const final = stored && (await this.#ended(place, { stored, state, hold, error }))
+    const final = stored && (await this.#ended(place, { stored, hold, error }))
     const row = final ? JSON.stringify(final) : ''
     const data = latin1(errorBody(error, `req_${hold}`))
     const terminal = `data: ${data}\n\n`
@@ -51,12 +55,16 @@ export class Lost {
   }
 
   /** What a message that is generated elsewhere has said so far. */
-  async said(place: MessagePlace, state: StreamState | undefined): Promise<Assembly> {
+  said(place: MessagePlace): Promise<Assembly> {
+    return this.#words.run(place.ref, () => this.#collect(place))
+  }
+
+  async #collect(place: MessagePlace): Promise<Assembly> {
     const { rows } = this.#options
-    if (!state) return new Assembly()
-    const assembly = state.said ? Assembly.from(state.said) : new Assembly()
-    let seq = state.saidNext
-    for (let read = 0; seq < state.next && read < mostReads; read++) {
+    const { said, saidNext, next } = await rows.words(place)
+    const assembly = said ? Assembly.from(said) : new Assembly()
+    let seq = saidNext
+    for (let read = 0; seq < next && read < mostReads; read++) {
       const piece = await rows.frames(place, seq)
       if (!piece || piece.next === seq) break
       for (const data of framesToData(piece.text)) assembly.add(data)
@@ -70,11 +78,8 @@ export class Lost {
     return parseStored(await asked(redis.hget(keys.messages(ref, session), message)))
   }
 
-  async #ended(
-    place: MessagePlace,
-    { stored, state, hold, error }: LostMessage,
-  ): Promise<StoredMessage> {
-    const said = await this.said(place, state)
+  async #ended(place: MessagePlace, { stored, hold, error }: LostMessage): Promise<StoredMessage> {
+    const said = await this.said(place)
     const charged = await this.#charged(place.ref, hold)
     return ended(stored, { said, status: 'incomplete', error, ...charged })
   }
@@ -92,7 +97,6 @@ export class Lost {
 
 interface LostMessage {
   readonly stored: StoredMessage
-  readonly state: StreamState | undefined
   readonly hold: string
   readonly error: GatewayError
 }

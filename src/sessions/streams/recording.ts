@@ -65,6 +65,12 @@ export class Recording implements StreamOut {
     return this.#numbered.frame(event)
   }
 
+  /** Another target is asked: the frames of the last one were numbered, and never written. */
+  restart(): void {
+    this.#numbered = new Numbered(this.#options.owned.message, this.#next)
+    this.#unread = []
+  }
+
   /** The gateway's own last frame. It takes the number of a frame that was numbered but not written, for want of content. */
   lastFrame(data: string): string {
     this.#numbered = new Numbered(this.#options.owned.message, this.#next)
@@ -191,7 +197,20 @@ export class Recording implements StreamOut {
       const reply = await (isLast ? rows.finish(owned, batch, row) : rows.append(owned, batch))
       const isTaken = reply.word === 'ok'
       if (isTaken && isLast) return true
+      if (reply.word === 'lost') return await this.#reclaim(row)
       if (!isTaken) misses++
+      this.#learn(reply, batch)
+    }
+    return this.isLost
+  }
+
+  /** Another gateway has ended the message, because this one could not reach Redis. The whole answer takes the place of that end. */
+  async #reclaim(row: string): Promise<boolean> {
+    const { rows, owned } = this.#options
+    for (let misses = 0; misses < 3 && !this.isLost; misses++) {
+      const batch = this.#all()
+      const reply = await rows.reclaim(owned, batch, row)
+      if (reply.word === 'ok') return true
       this.#learn(reply, batch)
     }
     return this.isLost

@@ -1,8 +1,8 @@
 // A message's stream in Redis: its owner begins, appends and finishes; any gateway may read, and end the stream when
 // the owner is gone. Every change is one script, which ensures that changes come from the owner, once, and in order.
 
-import type { Redis } from 'ioredis'
-import type { ClaimWords } from '../../exchange.ts'
+import type { Redis } from '../../redis/client.ts'
+import type { ClaimWords } from '../../redis/claims.ts'
 import { asked } from '../../redis/asked.ts'
 import { discard } from '../../sharing/discard.ts'
 import { quotaWords } from '../../accounts/plan.ts'
@@ -15,6 +15,7 @@ import { sessionKeys, streamKeys } from '../library.ts'
 import type { SessionScripts, SessionWords } from '../library.ts'
 import { parseStored } from '../message.ts'
 import type { StoredMessage } from '../message.ts'
+import { Terminals } from './terminals.ts'
 
 /** Where a message lies. */
 export interface MessagePlace {
@@ -60,8 +61,15 @@ export interface StreamState {
   readonly isEnded: boolean
   /** True when another gateway than the owner has ended the message. */
   readonly isLost: boolean
+  /** True when the owner has then put its own end in that place. */
+  readonly isReclaimed: boolean
+}
+
+/** What the frames up to `saidNext` have said, and how far frames go; the snapshot may have megabytes. */
+export interface StoredWords {
   readonly said: string
   readonly saidNext: number
+  readonly next: number
 }
 
 /** Frames as they are stored. */
@@ -112,10 +120,12 @@ export interface BeginRequest extends Owned, Quota {
 export class StreamRows {
   readonly #options: StreamRowsOptions
   readonly #run: SessionScripts['run']
+  readonly terminals: Terminals
 
   constructor(options: StreamRowsOptions) {
     this.#options = options
     this.#run = options.scripts.run
+    this.terminals = new Terminals(options)
   }
 
   /** Sends in this tick. */
@@ -151,11 +161,12 @@ export class StreamRows {
 
   /** Writes the last frames and the final row, and frees the session. Calling it again has no further effect. */
   async finish(owned: Owned, batch: Batch, row: string): Promise<Appended> {
-    const { first, count, text, isAnew = false } = batch
-    const head = `${owned.hold} ${first} ${count} ${isAnew ? 1 : 0}`
-    const names = this.#rowNames(owned)
-    const words = [head, toBytes(text), this.#keptWords(owned), row]
-    return toAppended(await this.#run('finish', names, words))
+    return toAppended(await this.#end('finish', { owned, batch, row }))
+  }
+
+  /** The same for a message that another gateway has ended meanwhile: the whole answer takes the place of that end. `lost` where that end stays. */
+  async reclaim(owned: Owned, batch: Batch, row: string): Promise<Appended> {
+    return toAppended(await this.#end('reclaim', { owned, batch, row }))
   }
 
   /** Takes a send back: its messages, its stream and its claim. */
@@ -198,18 +209,25 @@ export class StreamRows {
 
   /** Undefined where nothing is kept (any more). */
   async state({ ref, message }: MessagePlace): Promise<StreamState | undefined> {
-    const names = ['hold', 'next', 'ended', 'lost', 'said', 'said_next'] as const
+    const names = ['hold', 'next', 'ended', 'lost', 'reclaimed'] as const
     const found = await asked(this.#options.redis.hmget(keys.stream(ref, message), ...names))
-    const [hold, next, ended, lost, said, saidNext] = found
+    const [hold, next, ended, lost, reclaimed] = found
     if (!hold) return undefined
     return {
       hold,
       next: Number(next ?? 0),
       isEnded: Boolean(ended),
       isLost: Boolean(lost),
-      said: said ?? '',
-      saidNext: Number(saidNext ?? 0),
+      isReclaimed: Boolean(reclaimed),
     }
+  }
+
+  /** All zero and empty where nothing is kept. */
+  async words({ ref, message }: MessagePlace): Promise<StoredWords> {
+    const names = ['said', 'said_next', 'next'] as const
+    const found = await asked(this.#options.redis.hmget(keys.stream(ref, message), ...names))
+    const [said, saidNext, next] = found
+    return { said: said ?? '', saidNext: Number(saidNext ?? 0), next: Number(next ?? 0) }
   }
 
   /** Frames from `seq` on, as far as one read goes; none where there are none yet. Undefined where `seq` is no longer kept. */
@@ -250,38 +268,32 @@ export class StreamRows {
     return { bytes, next, isEnd }
   }
 
-  /** Whether a reader of a lost stream has been given the terminal with the number `seq`. */
-  async wasTerminalGiven({ ref, message }: MessagePlace, seq: number): Promise<boolean> {
-    const { redis } = this.#options
-    const key = keys.stream(ref, message)
-    if ((await asked(redis.hlen(key))) > mostTerminals) return true
-    return (await asked(redis.hexists(key, `to:${seq}`))) === 1
-  }
-
-  /** Notes that a reader has been given the terminal `seq`. */
-  async noteTerminal({ ref, message }: MessagePlace, seq: number): Promise<void> {
-    const { redis, replayKeepMs } = this.#options
-    const key = keys.stream(ref, message)
-    const noted = redis.hset(key, `to:${seq}`, '1')
-    // The stream may have expired since it was read: the key that this makes again must expire too.
-    await asked(Promise.all([noted, redis.pexpire(key, replayKeepMs)]))
+  #end<Script extends 'finish' | 'reclaim'>(script: Script, { owned, batch, row }: OwnersEnd) {
+    const { first, count, text, isAnew = false } = batch
+    const head = `${owned.hold} ${first} ${count} ${isAnew ? 1 : 0}`
+    const words = [head, toBytes(text), this.#keptWords(owned), row]
+    return this.#run(script, this.#rowNames(owned), words)
   }
 
   #rowNames({ ref, session, message }: MessagePlace): string[] {
     return [...streamKeys(ref, message), ...sessionKeys(ref, session), keys.storage(ref)]
   }
 
-  /** ARGV 3 of finish and lost. */
+  /** ARGV 3 of finish, reclaim and lost. */
   #keptWords({ message }: MessagePlace): string {
     return `${message} ${seconds()} ${this.#options.replayKeepMs} ${this.#options.retentionS}`
   }
 }
 
-/** With so many fields, every reader counts as given: else a client could note places without end. */
-const mostTerminals = 64
-
 function toAppended(reply: Reply<SessionWords['append']>): Appended {
   const { word } = reply
   if (word === 'ok') return { word, isCancelled: reply.values[2] === 1 }
   return word === 'behind' ? { word, next: numberAt(reply, 2) } : { word }
+}
+
+/** What the owner knows at the end. */
+interface OwnersEnd {
+  readonly owned: Owned
+  readonly batch: Batch
+  readonly row: string
 }

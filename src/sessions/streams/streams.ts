@@ -67,10 +67,10 @@ export class Streams {
     const { seq, isReplay } = from
     const { generations, messages } = this.#options
     await messages.check(place)
-    const local = generations.recordingOf(place.message)
+    const local = generations.recordingOf(place)
     // When the first try is refused before its answer begins,
     // nothing can be replayed: the repetition gets this refusal.
-    const refusal = isReplay ? await generations.find(place.message)?.opened : undefined
+    const refusal = isReplay ? await generations.find(place)?.opened : undefined
     if (refusal) return refusal
     if (local?.log.isEnded && seq >= local.log.next) return nothingAfter(seq, local.log)
     if (local) return await this.#answer(x, place, { source: local, seq })
@@ -95,7 +95,7 @@ export class Streams {
       stored: (from) => this.#stored(place, from, readerBatches),
       afterLost: (from) => {
         // When the note fails, a client that asks again gets the terminal again.
-        rows.noteTerminal(place, from).catch(() => undefined)
+        rows.terminals.note(place, from).catch(() => undefined)
         return { text: lostTerminal(x, place, from), next: from + 1 }
       },
     })
@@ -140,11 +140,11 @@ export class Streams {
   /** Returns the message as it ended, or as it is now when its owner does not react in time. */
   async cancel(place: MessagePlace): Promise<StoredMessage> {
     const { generations, rows, lost } = this.#options
-    const running = generations.find(place.message)
+    const running = generations.find(place)
     running?.cancel()
     if (running) await soon(running.done, cancelWaitMs)
     // Still running: its backend is read on for the usage.
-    if (generations.find(place.message)) return await this.look(place)
+    if (generations.find(place)) return await this.look(place)
     for (let poll = 0; poll < cancelPolls; poll++) {
       const message = await this.#options.messages.read(place)
       if (message.status !== 'in_progress') return message
@@ -157,12 +157,12 @@ export class Streams {
 
   /** Returns the message with its words up to now; ends the message first when its owner is gone. */
   async look(place: MessagePlace): Promise<StoredMessage> {
-    const { lost, rows, generations, messages } = this.#options
+    const { lost, generations, messages } = this.#options
     const message = await messages.read(place)
     if (message.status !== 'in_progress') return message
-    const local = generations.recordingOf(place.message)
+    const local = generations.recordingOf(place)
     if (!local && (await lost.finish(place))) return await messages.read(place)
-    const said = local?.said() ?? (await lost.said(place, await rows.state(place)))
+    const said = local?.said() ?? (await lost.said(place))
     const { finish_reason: _, ...words } = said.result()
     return { ...message, ...words }
   }
@@ -192,12 +192,15 @@ export class Streams {
     { state, seq }: { readonly state: StreamState; readonly seq: number },
   ): Promise<Answer | undefined> {
     const { rows, replayBytes } = this.#options
-    const { next, isLost } = state
+    const { next, isLost, isReclaimed } = state
+    // Who was given another gateway's terminal has had an end: the owner's frames do not follow it.
+    const isOver = isReclaimed && seq > 0 && (await rows.terminals.wasGiven(place, seq - 1))
+    if (isOver) return undefined
     if (!isLost && seq >= next) return nothingAfter(seq, state)
     // A lost message has no stored terminal: each reader is given one, numbered after its last frame, and only once.
     if (isLost) {
-      if (seq >= next && (await rows.wasTerminalGiven(place, seq - 1))) return undefined
-      await rows.noteTerminal(place, Math.max(seq, next - 1))
+      if (seq >= next && (await rows.terminals.wasGiven(place, seq - 1))) return undefined
+      await rows.terminals.note(place, Math.max(seq, next - 1))
     }
     const log = new FrameLog(place.message, { next, maxBytes: replayBytes })
     log.end({ isLost })

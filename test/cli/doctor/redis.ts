@@ -5,16 +5,18 @@ import type { Test } from 'tap'
 import {
   examineRedis,
   judgeClock,
+  judgeCluster,
   judgeEviction,
   judgePersistence,
-  judgeRole,
   judgeVersion,
-  parseInfo,
 } from '../../../src/cli/doctor/redis.ts'
 import { startEmbeddedRedis } from '../../../src/redis/embedded/embedded.ts'
+import { parseInfo } from '../../../src/redis/server-kind.ts'
 import { startExamination } from '../../fixtures/examination.ts'
+import { startCluster } from '../../fixtures/redis-cluster.ts'
 import { redisServerPath, startRedis } from '../../fixtures/redis-server.ts'
 import { tempDir } from '../../fixtures/temp-dir.ts'
+import { until } from '../../fixtures/until.ts'
 
 process.env.REDIS_SERVER = await redisServerPath()
 
@@ -34,31 +36,50 @@ t.test('a well configured Redis is ok in every check', async (t) => {
   const { lines } = await examined(await serverWith(t, '--appendonly', 'yes'))
   t.strictSame(
     lines.map((line) => line.split(':')[0]),
-    ['redis', 'version', 'role', 'eviction', 'persistence', 'clock'].map((name, i) =>
+    ['redis', 'version', 'eviction', 'persistence', 'clock'].map((name, i) =>
       i === 0 ? `ok ${name}` : `ok redis ${name}`,
     ),
   )
-  t.match(lines[4], 'append-only file, appendfsync everysec')
-  t.match(lines[5], /: \d+ ms (behind|ahead of) this machine's$/)
+  t.match(lines[3], 'append-only file, appendfsync everysec')
+  t.match(lines[4], /: \d+ ms (behind|ahead of) this machine's$/)
 })
 
 t.test('no append-only file, so that a crash loses balances, is a warning', async (t) => {
   const { lines } = await examined(await serverWith(t))
-  t.match(lines[4], /^warn redis persistence: no append-only file/)
+  t.match(lines[3], /^warn redis persistence: no append-only file/)
 })
 
 t.test('a Redis that evicts is a failure; one that could, a warning', async (t) => {
   const policy = ['--maxmemory-policy', 'allkeys-lru']
   const full = await examined(await serverWith(t, ...policy, '--maxmemory', '100mb'))
-  t.match(full.lines[3], /^fail redis eviction: allkeys-lru.*set maxmemory-policy noeviction/)
+  t.match(full.lines[2], /^fail redis eviction: allkeys-lru.*set maxmemory-policy noeviction/)
   const roomy = await examined(await serverWith(t, ...policy))
-  t.match(roomy.lines[3], /^warn redis eviction: allkeys-lru/)
+  t.match(roomy.lines[2], /^warn redis eviction: allkeys-lru/)
 })
 
-t.test('a replica is a failure', async (t) => {
-  const { lines } = await examined(await serverWith(t, '--replicaof', '127.0.0.1', '1'))
-  t.match(lines[2], /^fail redis role: slave/)
-})
+t.test(
+  'a Cluster: every node is examined, and the one that is badly configured is named',
+  async (t) => {
+    const cluster = await startCluster(t)
+    const examine = async () => {
+      const { examination, lines } = startExamination({ limitMs: 5000 })
+      await examineRedis({ redis: cluster.config, data: '/nowhere' }, examination)
+      return lines
+    }
+    const good = await examine()
+    t.equal(good.length, 6)
+    for (const line of good) t.match(line, /^ok redis/)
+    t.equal(good[2], 'ok redis cluster: 3 primaries, 3 replicas')
+    const [, , , replica] = cluster.nodes
+    await replica?.client.config('SET', 'maxmemory-policy', 'allkeys-lru', 'maxmemory', '100mb')
+    await replica?.client.config('SET', 'appendonly', 'no')
+    const bad = await examine()
+    t.match(bad[3], `fail redis eviction: 127.0.0.1:${replica?.port}: allkeys-lru`)
+    t.match(bad[4], `warn redis persistence: 127.0.0.1:${replica?.port}: no append-only file`)
+    await replica?.kill()
+    await until(async () => /without a replica/.test((await examine())[2] ?? ''))
+  },
+)
 
 t.test('a Redis that is down, hangs, or has another password is one line', async (t) => {
   const down = await startRedis(t)
@@ -84,7 +105,7 @@ t.test('CONFIG may be forbidden, as on hosted servers', async (t) => {
   const forbidden = ['--rename-command', 'CONFIG', '']
   const socket = await serverWith(t, '--appendonly', 'yes', ...forbidden)
   const { lines } = await examined(socket)
-  t.match(lines[4], /^ok redis persistence: append-only file$/)
+  t.match(lines[3], /^ok redis persistence: append-only file$/)
 })
 
 t.test('an embedded Redis is checked only while its gateway runs', async (t) => {
@@ -97,7 +118,7 @@ t.test('an embedded Redis is checked only while its gateway runs', async (t) => 
   t.teardown(() => server.stop())
   const { examination, lines } = startExamination()
   await examineRedis({ redis: { kind: 'embedded' }, data }, examination)
-  t.equal(lines.length, 6)
+  t.equal(lines.length, 5)
   for (const line of lines) t.match(line, /^ok /)
 })
 
@@ -108,7 +129,12 @@ t.test('old versions, clusters and clocks are judged by what servers report', as
     verdict: 'ok',
     detail: 'Valkey 8.0.1, as Redis 7.2.4',
   })
-  t.match(judgeRole(info('role:master cluster_enabled:1')), { verdict: 'fail', detail: /Cluster/ })
+  const primary = info('role:master connected_slaves:1')
+  t.match(judgeCluster([primary, info('role:slave')]), {
+    verdict: 'ok',
+    detail: '1 primaries, 1 replicas',
+  })
+  t.match(judgeCluster([primary, info('role:master')]), { verdict: 'warn', detail: /1 without/ })
   t.match(judgeEviction(info('')), { verdict: 'fail' })
   const broken = info('aof_enabled:1 aof_last_write_status:err')
   t.match(judgePersistence(broken, 'everysec'), { verdict: 'fail' })

@@ -21,6 +21,8 @@ type Seen = readonly (readonly [name: string, value: string, filename?: string])
 interface Options extends Partial<FormOptions> {
   /** Called before each part is taken. */
   readonly hold?: (req: IncomingMessage) => Promise<void>
+  /** Called for each error of the parser. */
+  readonly onError?: () => void
 }
 
 /** Reads forms, and answers with their parts. */
@@ -41,7 +43,9 @@ async function startReader(t: Test, options: Options = {}) {
 }
 
 async function readParts(req: IncomingMessage, options: Options): Promise<Seen> {
-  const form = readForm(req, parseFormHeaders(req), {
+  const parser = parseFormHeaders(req)
+  if (options.onError) parser.on('error', options.onError)
+  const form = readForm(req, parser, {
     maxBytes: 1024 * 1024,
     idleMs: 10_000,
     rateBytes: 0,
@@ -82,6 +86,17 @@ async function read(t: Test, body: readonly PartSpec[] | Buffer, type?: string) 
 }
 
 const malformed = { code: 'malformed_request', status: 400 }
+
+t.test('a form of thousands of broken parts is given up at the first', async (t) => {
+  let errors = 0
+  const { port, outcome } = await startReader(t, { onError: () => errors++ })
+  const client = await rawClient(t, port)
+  const bytes = Buffer.from(`--${boundary}\r\n\r\n\r\n`.repeat(1000))
+  client.send(`${head(bytes.length)}\r\n`, bytes)
+  t.match(await outcome, malformed)
+  t.ok(errors <= 2, `${errors} errors: that of the part, and that of its end`)
+  client.socket.destroy()
+})
 
 t.test('parts come in order, with unchanged bytes', async (t) => {
   const bytes = Buffer.from('\r\n--\r\n-\0\xff', 'latin1')

@@ -3,6 +3,7 @@ import { rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
+import { GatewayError } from '../../../src/errors.ts'
 import { newId } from '../../../src/ids.ts'
 import { keys } from '../../../src/redis/redis.ts'
 import { chat as model } from '../../fixtures/backend-model.ts'
@@ -281,4 +282,15 @@ t.test('a session that is deleted while its files are read leaves nothing', asyn
   await until(async () => (await store.list('')).length === 0)
   t.equal(chat.backend.requests.length, 0)
   t.match(await balanceOf(chat.gateway, chat.account), { reserved: 0 })
+})
+
+t.test('the files of a session go soon, even if its removal fails after the session', async (t) => {
+  const chat = await startFileChat(t)
+  await chat.keep('Hi')
+  const away = () => Promise.reject(new GatewayError('ledger_unavailable'))
+  t.intercept(chat.shelf.book, 'removeSession', { value: away })
+  t.equal((await chat.at(`/${chat.sessionId}`, { method: 'DELETE' })).status, 204)
+  const redis = chat.gateway.gateway.redis.client
+  const due = await redis.zscore(keys.due(chat.ref), `session ${chat.sessionId}`)
+  t.ok(Number(due) - Date.now() < 120_000, due ?? 'never')
 })

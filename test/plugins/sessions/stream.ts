@@ -192,6 +192,28 @@ t.test('a cursor that names nothing is refused; unknown or foreign streams are 4
   t.equal((await chat.at(`/${chat.sessionId}/stream`, { key: stranger.key })).status, 404)
 })
 
+t.test('who names a running message by a session that has it not cancels nothing', async (t) => {
+  const gate = new Gate()
+  const chat = await startChat(t, { script: sse(pieces(backendBytes(), 4000), { gate }) })
+  const stranger = await chat.gateway.account(1000)
+  const strangers = await (await chat.at('', { key: stranger.key, body: {} })).json()
+  const otherSession = await chat.session()
+  gate.next(1)
+  const { live, message } = await streamed(chat)
+  for (const [session, key] of [
+    [chat.sessionId, stranger.key],
+    [String(strangers['id']), stranger.key],
+    [otherSession, chat.key],
+  ] as const) {
+    const path = `/${session}/messages/${message}/cancel`
+    const [status] = await refusal(await chat.at(path, { method: 'POST', key }))
+    t.equal(status, 404)
+  }
+  gate.open()
+  t.ok((await live.end()).toString().endsWith('data: [DONE]\n\n'))
+  t.match(await chat.message(chat.sessionId, message), { status: 'completed' })
+})
+
 t.test('the headers of each stream are those of docs/api.md', async (t) => {
   const chat = await startChat(t, { script: sse([backendBytes()]) })
   const { live, message, path } = await streamed(chat)

@@ -1,5 +1,6 @@
 // A send becomes a request for its backend and rows to store; nothing is written before it is known to fit.
 
+import { isCluster } from '../../../src/redis/client.ts'
 import t from 'tap'
 import { idAfter, newId } from '../../../src/ids.ts'
 import type { Context, PrepareOptions } from '../../../src/sessions/sending/prepare.ts'
@@ -255,13 +256,40 @@ t.test('large messages come in more flights, and who needs no more asks for none
   const { session, ids } = await fill(opened, 6, 600_000)
   const before = await flights(opened)
   t.same(await idsOf(await readContext(scripts, ref, session)), ids)
-  t.equal((await flights(opened)) - before, 3)
+  t.equal((await flights(opened)) - before, 7, 'the first has no room for any')
   const context = await readContext(scripts, ref, session)
   for await (const { id } of context.messages()) {
     t.equal(id, ids[0])
     break
   }
-  t.equal((await flights(opened)) - before, 4)
+  t.equal((await flights(opened)) - before, 9)
+})
+
+t.test('until a send has its turn, it has little of its history in memory', async (t) => {
+  const opened = await openStreams(t)
+  const { scripts, ref, redis } = opened
+  await opened.scripts.load()
+  const { session } = await fill(opened, 3, 2_000_000)
+  if (isCluster(redis)) throw new Error('not one server')
+  const before = redis.stream.bytesRead ?? 0
+  await readContext(scripts, ref, session)
+  t.ok(redis.stream.bytesRead - before < 100_000)
+})
+
+t.test('sends of one account are prepared one after the other', async (t) => {
+  let [reading, most] = [0, 0]
+  const slow: Context = {
+    ...contextOf(),
+    last: newId('msg'),
+    async *messages() {
+      most = Math.max(most, ++reading)
+      await new Promise(setImmediate)
+      yield rowOf({ content: 'Hello', status: 'completed' })
+      reading--
+    },
+  }
+  await Promise.all(Array.from({ length: 20 }, () => send({ content: 'Hi' }, slow)))
+  t.equal(most, 1)
 })
 
 t.test('an invalid row is skipped', async (t) => {

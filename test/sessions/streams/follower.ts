@@ -110,7 +110,7 @@ t.test('an owner that is gone is noticed, and its readers get a terminal', async
     /^id: msg_\w+:2\ndata: \{"error".*upstream_incomplete.*\n\n$/,
   )
   t.match(await it.row(it.owned), { status: 'incomplete', content: '01' })
-  t.equal(await it.rows.wasTerminalGiven(it.owned, 2), true, 'its readers have had this one')
+  t.equal(await it.rows.terminals.wasGiven(it.owned, 2), true, 'its readers have had this one')
 })
 
 t.test('an owner that is silent and alive is left alone', async (t) => {

@@ -76,12 +76,30 @@ t.test('if the frames are gone, the words are still those that were generated', 
   const anew = { first: 1, count: 1, text: frames[1] ?? '', said: snapshot, isAnew: true }
   await rows.append(owned, anew)
   await rows.append(owned, { first: 2, count: 1, text: frames[2] ?? '' })
-  const state = await rows.state(owned)
-  t.equal((await lost.said(owned, state)).result().content, 'a b c')
+  t.equal((await lost.said(owned)).result().content, 'a b c')
   await silence(owned)
   await lost.finish(owned)
   t.match(await row(owned), { content: 'a b c', status: 'incomplete' })
 })
+
+t.test(
+  'who looks at an unfinished message a hundred times has one copy of it in memory',
+  async (t) => {
+    const { lost, rows, startGone } = await open(t)
+    const owned = await startGone(['a', 'b'])
+    let [reading, most] = [0, 0]
+    const read = rows.frames.bind(rows)
+    t.intercept(rows, 'frames', {
+      value: async (...words: Parameters<typeof read>) => {
+        most = Math.max(most, ++reading)
+        return await read(...words).finally(() => reading--)
+      },
+    })
+    const looks = await Promise.all(Array.from({ length: 100 }, () => lost.said(owned)))
+    t.same(new Set(looks.map((look) => look.result().content)), new Set(['ab']))
+    t.equal(most, 1)
+  },
+)
 
 t.test('an owner that lives, or was heard of recently, is left alone', async (t) => {
   const { lost, start, startGone, rows, redis, ref, row } = await open(t)

@@ -119,6 +119,17 @@ t.test('frames that were numbered and not written leave no hole before the last 
   t.equal(it.recording.log.from(0)?.text, it.text)
 })
 
+t.test('after another target was asked, only its frames are numbered and said', async (t) => {
+  const it = await record(t)
+  it.recording.frame({ event: undefined, data: said('of the first target') })
+  it.recording.restart()
+  it.say('one')
+  t.equal(await it.end(), true)
+  t.match(it.text, new RegExp(`^id: ${it.owned.message}:0\\n`))
+  t.equal(await storedText(it, it.owned), it.text)
+  t.match(it.recording.said().result(), { content: 'one' })
+})
+
 t.test('a batch whose reply was lost is stored once', async (t) => {
   const it = await record(t)
   it.say('a')
@@ -173,9 +184,8 @@ t.test('a stream that memory no longer has begins again, with all its words', as
     await storedText(it, it.owned, seq),
     it.text.slice(it.text.indexOf(`id: ${message}:${seq}`)),
   )
-  const state = await it.rows.state(it.owned)
-  t.equal(state?.saidNext, 401)
-  const heir = await new Lost(it).said(it.owned, state)
+  t.equal((await it.rows.words(it.owned)).saidNext, 401)
+  const heir = await new Lost(it).said(it.owned)
   t.ok(heir.result().content === it.recording.said().result().content)
   await back()
   t.equal(await it.end(), true)
@@ -219,8 +229,8 @@ t.test('with Redis away for long the bound waits; then it is begun anew', async 
   const kept = it.text.slice(firstKept)
   t.ok(kept.length > replayBytes / 4 && kept.length <= replayBytes, `${kept.length}`)
   t.equal(await firstStored(it, it.owned), kept)
-  const state = await it.rows.state(it.owned)
-  t.same(Assembly.from(state?.said ?? '').result(), it.recording.said().result())
+  const { said: snapshot } = await it.rows.words(it.owned)
+  t.same(Assembly.from(snapshot).result(), it.recording.said().result())
   t.equal(await it.end(), true)
   t.same(it.heard, [])
 })
@@ -241,8 +251,7 @@ t.test('what memory and Redis keep of a long answer stays within the bound', asy
   const kept = await firstStored(it, it.owned)
   t.ok(kept.length <= replayBytes * 1.5, `${kept.length} of ${it.text.length}`)
   t.ok(it.text.endsWith(kept))
-  const state = await it.rows.state(it.owned)
-  t.ok((state?.saidNext ?? 0) > 1000)
+  t.ok((await it.rows.words(it.owned)).saidNext > 1000)
   await it.end()
 })
 
@@ -355,7 +364,7 @@ t.test('whatever Redis forgets, in the end it is whole from some frame on', asyn
       const { next } = one.recording.log
       await until(one.isStored(next))
       const lost = new Lost(one)
-      const heir = (await lost.said(one.owned, await one.rows.state(one.owned))).result()
+      const heir = (await lost.said(one.owned)).result()
       t.same(heir, one.recording.said().result(), `${i} could be finished by another`)
       const isTold = await one.end()
       return { one, isTold, i }
@@ -370,4 +379,23 @@ t.test('whatever Redis forgets, in the end it is whole from some frame on', asyn
     t.match(await one.rows.state(one.owned), { next, isEnded: true })
     t.match(await one.row(one.owned), { status: 'completed' })
   }
+})
+
+t.test('an end by another gateway makes room for the whole answer', async (t) => {
+  const it = await record(t)
+  const { owned, recording, rows } = it
+  it.say('one', 'two')
+  await until(it.isStored(2))
+  await it.silence(owned)
+  const incomplete = JSON.stringify(rowOf({ id: owned.message, status: 'incomplete' }))
+  const other = { reached: 2, terminal: 'data: {}\n\n', row: incomplete }
+  it.say('three')
+  // In one tick, so that the recording learns nothing of the other end before its own.
+  const [isLost, isStored] = await Promise.all([rows.finishLost(owned, other), it.end()])
+  t.same([isLost, isStored], [true, true])
+  t.notOk(recording.isLost)
+  t.ok(recording.log.isEnded)
+  t.equal(await storedText(it, owned), it.text)
+  t.match(await it.row(owned), { status: 'completed' })
+  t.same(it.heard, [])
 })

@@ -1,6 +1,7 @@
 // A message's stream in Redis: only its owner changes it, once and in order; reading gives what was written.
 
 import t from 'tap'
+import type { Test } from 'tap'
 import { newId } from '../../../src/ids.ts'
 import { keys } from '../../../src/redis/redis.ts'
 import type { BeginRequest } from '../../../src/sessions/streams/stream-rows.ts'
@@ -8,13 +9,16 @@ import { freePort } from '../../fixtures/free-port.ts'
 import { newHoldId } from '../../fixtures/ledger.ts'
 import { seeded } from '../../fixtures/random.ts'
 import { framesOf, openStreams, rowOf } from '../../fixtures/stream.ts'
-import type { Opened } from '../../fixtures/stream.ts'
+import { startRedis } from '../../fixtures/redis-server.ts'
+import type { Opened, Setup } from '../../fixtures/stream.ts'
 import { until } from '../../fixtures/until.ts'
 
 const all = async ({ redis }: Opened) => {
   const names = (await redis.keys('*')).toSorted()
   return Promise.all(names.map(async (name) => [name, await redis.dump(name)]))
 }
+
+const shared = await startRedis(t)
 
 const done = (id: string) => JSON.stringify(rowOf({ id, status: 'completed', content: 'x' }))
 
@@ -162,7 +166,7 @@ t.test('a forgotten stream is begun anew by its owner, with all that was said', 
   }
   await forget()
   t.match(await rows.append(owned, { ...two, isAnew: true, said: '{}' }), { word: 'ok' })
-  t.match(await rows.state(owned), { next: 2, saidNext: 2 })
+  t.match(await rows.words(owned), { next: 2, saidNext: 2 })
   await redis.del(keys.messages(ref, session), keys.messageIds(ref, session))
   const count = Number(await redis.hget(keys.session(ref, session), 'messages'))
   t.match(await rows.finish(owned, { first: 2, count: 1, text: 'z' }, done(message)), {
@@ -267,7 +271,7 @@ t.test('beyond the bound old frames go, but none whose words are only there', as
   await rows.append(owned, batch)
   const kept = await redis.xlen(keys.frames(ref, owned.message))
   t.equal(kept, Math.floor(1000 / size))
-  t.match(await rows.state(owned), { said, saidNext: 31, next: 31 })
+  t.match(await rows.words(owned), { said, saidNext: 31, next: 31 })
   t.equal(await rows.frames(owned, 0), undefined, 'no longer kept')
   t.equal(await rows.frames(owned, 30 - kept), undefined)
   t.equal((await rows.frames(owned, 31 - kept))?.text, frames.slice(31 - kept, 31).join(''))
@@ -289,7 +293,7 @@ t.test('a stream that begins again drops its frames, and repeats its words', asy
   t.equal(await rows.frames(owned, 0), undefined)
   t.equal(await rows.frames(owned, 3), undefined)
   t.equal((await rows.frames(owned, 4))?.text, text)
-  t.match(await rows.state(owned), { next: 6, said: 'abcdef', saidNext: 6 })
+  t.match(await rows.words(owned), { next: 6, said: 'abcdef', saidNext: 6 })
 })
 
 t.test('finished twice is once: row, bytes, lock, and frames that go after a while', async (t) => {
@@ -309,7 +313,8 @@ t.test('finished twice is once: row, bytes, lock, and frames that go after a whi
   t.match(await rows.finish(owned, { ...end, count: 2 }, ''), { word: 'lost' })
   t.match(await row(owned), { status: 'completed', content: 'x' })
   t.same(await rows.frames(owned, 0), { text: first + last, next: 2, isEnd: true })
-  t.match(await rows.state(owned), { isEnded: true, isLost: false, next: 2, said: '' })
+  t.match(await rows.state(owned), { isEnded: true, isLost: false, next: 2 })
+  t.match(await rows.words(owned), { said: '' })
   const session = await redis.hgetall(keys.session(ref, owned.session))
   t.equal(session.active, undefined)
   const values = await redis.hvals(keys.messages(ref, owned.session))
@@ -420,6 +425,100 @@ t.test('an owner that wakes too late is told so, also with as many frames', asyn
   t.match(await row(owned), { status: 'incomplete' })
 })
 
+/** A message of which Redis has two frames, ended by another gateway. */
+async function endedElsewhere(t: Test, setup: Setup = {}) {
+  const opened = await openStreams(t, setup)
+  const { rows, start, silence } = opened
+  const owned = await start()
+  const frames = framesOf(owned.message, ['0', '1', '2', '3'])
+  await rows.append(owned, { first: 0, count: 2, text: frames.slice(0, 2).join('') })
+  await silence(owned)
+  const row = JSON.stringify(rowOf({ id: owned.message, status: 'incomplete', content: '01' }))
+  await rows.finishLost(owned, { reached: 2, terminal: 'data: {"error":1}\n\n', row })
+  const rest = (from: number) => ({
+    first: from,
+    count: frames.length - from,
+    text: frames.slice(from).join(''),
+  })
+  return { ...opened, owned, frames, rest }
+}
+
+type EndedElsewhere = Awaited<ReturnType<typeof endedElsewhere>>
+
+t.test('an owner with a whole answer puts it in the place of the other end, once', async (t) => {
+  const opened = await endedElsewhere(t)
+  const { rows, owned, frames, rest, row, redis, ref } = opened
+  const whole = done(owned.message)
+  t.same(await rows.reclaim(owned, rest(3), whole), { word: 'behind', next: 2 })
+  t.same(await rows.reclaim(owned, rest(1), whole), { word: 'behind', next: 2 })
+  t.match(await row(owned), { status: 'incomplete' })
+  t.match(await rows.reclaim(owned, rest(2), whole), { word: 'ok' })
+  const after = await all(opened)
+  t.match(await rows.reclaim(owned, rest(2), whole), { word: 'ok' }, 'its reply was lost')
+  t.same(await all(opened), after)
+  t.match(await row(owned), { status: 'completed', content: 'x' })
+  t.same(await rows.frames(owned, 0), { text: frames.join(''), next: 4, isEnd: true })
+  t.same(await rows.frames(owned, 3), { text: frames[3], next: 4, isEnd: true })
+  const state = { isEnded: true, isLost: false, isReclaimed: true, next: 4 }
+  t.match(await rows.state(owned), state)
+  t.ok((await redis.pttl(keys.frames(ref, owned.message))) > 0)
+  const { session } = owned
+  const sizes = (await redis.hvals(keys.messages(ref, session))).map((text) => text.length)
+  const bytes = sizes.reduce((sum, size) => sum + size, 0)
+  t.equal(Number(await redis.hget(keys.session(ref, session), 'bytes')), bytes)
+})
+
+t.test('one more frame than Redis had, or fewer frames kept, are put there too', async (t) => {
+  const one = await endedElsewhere(t)
+  const last = { first: 2, count: 1, text: one.frames[2] ?? '' }
+  t.match(await one.rows.reclaim(one.owned, last, done(one.owned.message)), { word: 'ok' })
+  t.match(await one.rows.frames(one.owned, 1), { next: 3, isEnd: true })
+  const some = await endedElsewhere(t)
+  const anew = { ...some.rest(3), isAnew: true }
+  t.match(await some.rows.reclaim(some.owned, anew, done(some.owned.message)), { word: 'ok' })
+  t.equal(await some.rows.frames(some.owned, 0), undefined, 'no longer kept')
+  t.match(await some.rows.frames(some.owned, 3), { text: some.frames[3], isEnd: true })
+})
+
+t.test(
+  'the other end stays where the session has gone on, or the answer is not whole',
+  async (t) => {
+    const lost = { word: 'lost' }
+    const cases: Readonly<Record<string, (one: EndedElsewhere) => Promise<unknown>>> = {
+      'a message was sent': ({ redis, ref, owned }) =>
+        redis.hset(keys.session(ref, owned.session), 'last', newId('msg')),
+      'an answer is generated': ({ redis, ref, owned }) =>
+        redis.hset(keys.session(ref, owned.session), 'active', newId('msg')),
+      'it was cancelled': ({ redis, ref, owned }) =>
+        redis.hset(keys.stream(ref, owned.message), 'cancelled', 1),
+      'the session was deleted': ({ redis, ref, owned }) =>
+        redis.del(keys.session(ref, owned.session)),
+      'the message was deleted': ({ redis, ref, owned }) =>
+        redis.hdel(keys.messages(ref, owned.session), owned.message),
+      'another owner has it': ({ redis, ref, owned }) =>
+        redis.hset(keys.stream(ref, owned.message), 'hold', newHoldId()),
+    }
+    for (const [name, change] of Object.entries(cases)) {
+      const one = await endedElsewhere(t, { server: shared })
+      await change(one)
+      const before = await all(one)
+      t.same(await one.rows.reclaim(one.owned, one.rest(2), done(one.owned.message)), lost, name)
+      t.same(await all(one), before, name)
+    }
+    const { rows, owned, rest } = await endedElsewhere(t, { server: shared })
+    const cut = JSON.stringify(rowOf({ id: owned.message, status: 'failed', content: 'x' }))
+    t.same(await rows.reclaim(owned, rest(2), cut), lost, 'the answer failed')
+  },
+)
+
+t.test('when the frames are no longer kept, the whole answer is the row alone', async (t) => {
+  const { rows, owned, rest, row, redis, ref } = await endedElsewhere(t)
+  await redis.del(keys.stream(ref, owned.message), keys.frames(ref, owned.message))
+  t.match(await rows.reclaim(owned, rest(2), done(owned.message)), { word: 'ok' })
+  t.match(await row(owned), { status: 'completed', content: 'x' })
+  t.equal(await redis.exists(keys.stream(ref, owned.message)), 0)
+})
+
 t.test('an owner that wakes too late corrects the cost, and nothing else', async (t) => {
   const { rows, start, silence, row, redis, scripts, ref } = await openStreams(t)
   const owned = await start()
@@ -454,21 +553,6 @@ t.test('a message whose session was deleted stays deleted', async (t) => {
   t.same(await redis.keys('*:session:*'), [])
 })
 
-t.test('a terminal is given once a number to those who were ahead', async (t) => {
-  const { rows, start, redis, ref } = await openStreams(t)
-  const owned = await start()
-  t.equal(await rows.wasTerminalGiven(owned, 7), false)
-  t.equal(await rows.wasTerminalGiven(owned, 7), false, 'asking gives none')
-  await rows.noteTerminal(owned, 7)
-  t.equal(await rows.wasTerminalGiven(owned, 7), true)
-  t.equal(await rows.wasTerminalGiven(owned, 8), false)
-  for (let seq = 100; seq < 200; seq++) await rows.noteTerminal(owned, seq)
-  t.equal(await rows.wasTerminalGiven(owned, 8), true, 'no more than a few')
-  const deleted = newId('msg')
-  await rows.noteTerminal({ ...owned, message: deleted }, 7)
-  t.ok((await redis.pttl(keys.stream(ref, deleted))) > 0, 'nothing stays for ever')
-})
-
 t.test('where sessions expire, the frames of a message that nobody ends do too', async (t) => {
   const { rows, start, redis, ref } = await openStreams(t, { retentionS: 500 })
   const owned = await start()
@@ -500,7 +584,7 @@ t.test("every script runs on a Cluster's node, where foreign slots are refused",
   const recent = await scripts.run(
     'recent',
     [...names, keys.messages(ref, session)],
-    ['', '9', '9'],
+    ['', '9', '9', '1'],
   )
   t.equal(recent.word, 'ok')
   const spot = [keys.session(ref, session), keys.messages(ref, session)]

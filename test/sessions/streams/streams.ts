@@ -140,10 +140,30 @@ t.test('who follows from ahead when the owner dies gets the terminal alone, once
     if (typeof reading !== 'object') return t.fail('not followed')
     t.equal(await reading.how, 'ended')
     t.match(reading.client.text, new RegExp(`^retry: 1000\\nid: \\w+:${seq}\\ndata: .*\\n\\n$`))
-    await until(() => rows.wasTerminalGiven(owned, seq))
+    await until(() => rows.terminals.wasGiven(owned, seq))
     t.equal(await read(owned, seq + 1), nothing)
   }
 })
+
+t.test(
+  'after the owner has come back, all get its frames, but not behind a terminal',
+  async (t) => {
+    const { speak, read, silence, rows } = await open(t)
+    const { owned, frames } = await speak(3)
+    await silence(owned)
+    t.match(await read(owned, 1), /"code":"upstream_incomplete"/)
+    t.match(await read(owned, 8), /"code":"upstream_incomplete"/)
+    const all = framesOf(owned.message, [...['0 ', '1 ', '2 ', '3 ', '4 '].map(said), '[DONE]'])
+    const rest = { first: 3, count: 3, text: all.slice(3).join('') }
+    const row = JSON.stringify(rowOf({ id: owned.message, status: 'completed' }))
+    t.match(await rows.reclaim(owned, rest, row), { word: 'ok' })
+    t.same(all.slice(0, 3), frames)
+    for (const seq of [0, 1, 3, 5]) t.equal(await read(owned, seq), all.slice(seq).join(''))
+    t.equal(await read(owned, 4), nothing, 'its frame 3 was the terminal')
+    t.equal(await read(owned, 9), nothing, 'and this was ahead')
+    t.equal(await read(owned, 6), nothing)
+  },
+)
 
 t.test('many readers share one follower, which ends with the last', async (t) => {
   const { speak, begin, redis } = await open(t)

@@ -1,0 +1,93 @@
+// `npm run bench:turns -- base=TREE now=TREE`: what a request and an event cost in two or more checkouts of the gateway,
+// in turn on the same core. Every round starts each gateway anew, because one process differs from the next by several
+// per cent; so only the ratio of the same round is told, and the median of all rounds.
+
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { startTollgate } from './contestants.ts'
+import { startBench } from './ground.ts'
+import { eventCost, requestCost } from './measures.ts'
+import type { Bench } from './measures.ts'
+import { stopAll } from './processes.ts'
+
+const { values: flags, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { rounds: { type: 'string', default: '5' } },
+})
+const warmUpMs = 11_000
+const roundMs = 6000
+
+interface Cost {
+  readonly request: number
+  readonly event: number
+  readonly redis: number
+  readonly commands: number
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'tollgate-turns-'))
+
+async function measure(bench: Bench, backendPort: number, tree: string): Promise<Cost> {
+  const own = mkdtempSync(join(folder, 'round-'))
+  mkdirSync(join(own, 'data'))
+  const gateway = await startTollgate({ folder: own, backendPort, files: 0, tree }, bench.redis)
+  try {
+    await requestCost(bench, gateway, { ms: warmUpMs })
+    const { cpuMicros, redisMicros, redisCommands } = await requestCost(bench, gateway, {
+      ms: roundMs,
+    })
+    const event = await eventCost(bench, gateway, roundMs)
+    return { request: cpuMicros, event, redis: redisMicros, commands: redisCommands }
+  } finally {
+    await gateway.stop()
+  }
+}
+
+const median = (of: readonly number[]) => {
+  const sorted = [...of].sort((a, b) => a - b)
+  const middle = sorted.length / 2
+  return ((sorted[Math.ceil(middle) - 1] ?? 0) + (sorted[Math.floor(middle)] ?? 0)) / 2
+}
+const micros = (value: number) => value.toFixed(1)
+const percent = (ratio: number) => `${((ratio - 1) * 100).toFixed(1)} %`
+
+function print(found: ReadonlyMap<string, readonly Cost[]>): void {
+  const [[base, first] = ['', []]] = found
+  const lines = [...found].map(([name, costs]) => {
+    const cell = (what: 'request' | 'event' | 'redis') => {
+      const ratios = costs.map((cost, round) => cost[what] / (first[round]?.[what] ?? Number.NaN))
+      const own = micros(median(costs.map((cost) => cost[what])))
+      return name === base ? own : `${own} (${percent(median(ratios))})`
+    }
+    const commands = median(costs.map((cost) => cost.commands)).toFixed(1)
+    return `| ${name} | ${cell('request')} | ${cell('event')} | ${cell('redis')} | ${commands} |`
+  })
+  process.stdout.write(
+    `| medians of ${first.length} rounds | CPU a request, µs | an event, µs | Redis' CPU a request, µs | its commands |\n|---|---|---|---|---|\n${lines.join('\n')}\n`,
+  )
+}
+
+async function main(): Promise<void> {
+  const trees = positionals.map((word) => word.split('=', 2) as [string, string])
+  if (trees.length < 2 || trees.some(([, tree]) => !tree))
+    throw new Error('Write at least two of NAME=FOLDER')
+  const { bench, backendPort } = await startBench(folder)
+  const found = new Map<string, Cost[]>(trees.map(([name]) => [name, []]))
+  for (let round = 1; round <= Number(flags.rounds); round++) {
+    for (const [name, tree] of trees) {
+      const cost = await measure(bench, backendPort, resolve(tree))
+      found.get(name)?.push(cost)
+      process.stderr.write(`${round} ${name} ${micros(cost.request)} ${micros(cost.event)}\n`)
+    }
+  }
+  print(found)
+}
+
+try {
+  await main()
+} finally {
+  await stopAll()
+  rmSync(folder, { recursive: true, force: true })
+}
+process.exit()

@@ -1,0 +1,100 @@
+// What must be true when all is healed and at rest, besides what each customer checks. The money is even whatever has
+// happened: no balance below zero, no hold, no difference in the journal, each payment once. What a fail-over of Redis may
+// have lost beside that is in risks.ts; it is forgiven by its time alone, and counted.
+
+import type { Test } from 'tap'
+import type { Transaction } from '../../src/ledger/journal.ts'
+import type { Account, OwnProcess } from '../../test/fixtures/gateway.ts'
+import { balanceNow, balanceOf, differencesOf } from '../../test/fixtures/money.ts'
+import { leftIn } from '../../test/fixtures/files-left.ts'
+import { openPlaces, s3Config } from '../../test/fixtures/files-world.ts'
+import { until } from '../../test/fixtures/until.ts'
+import { prefix } from './place.ts'
+import type { World } from './world.ts'
+
+const restMs = 60_000
+
+/** Resolves when no hold is open and no settlement waits; returns what did not come to rest. */
+export async function comeToRest(
+  { places }: World,
+  accounts: readonly Account[],
+): Promise<readonly string[]> {
+  const left: string[] = []
+  const [witness] = places
+  if (!witness) return ['There is no gateway']
+  // All together have this time, and the last ones a look at least.
+  const endsAt = performance.now() + restMs
+  const leftMs = () => Math.max(0, endsAt - performance.now())
+  for (const account of accounts) {
+    const isFree = async () => (await balanceNow(witness.gateway, account))?.reserved === 0
+    await until(isFree, leftMs()).catch(() => left.push(`${account.id} has open holds`))
+  }
+  for (const { gateway, name } of places) {
+    const waits = async () => (await spooled(gateway)) === 0
+    await until(waits, leftMs()).catch(() => left.push(`${name} has settlements that wait`))
+  }
+  return left
+}
+
+/** Entries on disk or in memory, of the last 30 s of connected time. */
+async function spooled({ adminUrl }: OwnProcess): Promise<number> {
+  const text = await (await fetch(`${adminUrl}/metrics`)).text()
+  return Number(/^tollgate_spool_entries (\d+)/m.exec(text)?.[1] ?? NaN)
+}
+
+/** The oldest first. */
+export async function entriesOf(
+  { admin }: OwnProcess,
+  { id }: Account,
+): Promise<readonly Transaction[]> {
+  const all: Transaction[] = []
+  for (;;) {
+    const after = all.length > 0 ? `&after=${all.at(-1)?.id}` : ''
+    const answer = await admin('GET', `accounts/${id}/transactions?limit=100&order=asc${after}`)
+    const page = (await answer.json()) as { data: Transaction[]; has_more: boolean }
+    all.push(...page.data)
+    if (!page.has_more) return all
+  }
+}
+
+/** Lets hours pass for what dead gateways left; returns what is in Redis or in the store all the same. */
+export async function filesInOrder(
+  t: Pick<Test, 'teardown'>,
+  { state, s3 }: World,
+): Promise<readonly string[]> {
+  const quiet = { teardown: t.teardown.bind(t), comment: () => undefined }
+  const opened = await openPlaces(quiet, state.config, { place: { s3: s3Config(s3, prefix) }, s3 })
+  await opened.sweepLater()
+  return leftIn(opened)
+}
+
+export async function booksAreEven(
+  { places }: World,
+  accounts: readonly Account[],
+): Promise<readonly string[]> {
+  const [witness] = places
+  if (!witness) return ['There is no gateway']
+  const broken = (await differencesOf(witness.gateway)).map((one) => JSON.stringify(one))
+  for (const account of accounts) {
+    const { balance, available, reserved } = await balanceOf(witness.gateway, account)
+    if (balance < 0 || available < 0 || reserved !== 0) {
+      broken.push(`${account.id}: balance ${balance}, available ${available}, reserved ${reserved}`)
+    }
+  }
+  return broken
+}
+
+/** Stops all gateways; returns what they leave behind. */
+export async function leaveNothing({ places, toBackends }: World): Promise<readonly string[]> {
+  const left: string[] = []
+  for (const place of places) {
+    const code = await place.stop()
+    if (code !== 0) left.push(`${place.name} ended with ${code}`)
+    const isAlone = () => place.orphans().length === 0
+    await until(isAlone).catch(() => left.push(`processes of ${place.name}: ${place.orphans()}`))
+  }
+  const own = places.flatMap(({ toRedis, toStore }) => [...toRedis, toStore])
+  const sockets = () => [...own, ...toBackends].reduce((sum, { size }) => sum + size, 0)
+  await until(() => sockets() === 0).catch(() => left.push(`${sockets()} sockets`))
+  return left
+}

@@ -1,0 +1,132 @@
+// One load balancer, three gateways on one Redis, and customers. Each gateway is told to stop, drains, and is started
+// again; then all of them reload each second. At the end all books are compared.
+
+import { randomBytes } from 'node:crypto'
+import type { Test } from 'tap'
+import { freePort } from '../../test/fixtures/free-port.ts'
+import { spawnGateway } from '../../test/fixtures/gateway.ts'
+import type { Account, OwnProcess } from '../../test/fixtures/gateway.ts'
+import { balanceOf, differencesOf } from '../../test/fixtures/money.ts'
+import { startRedis } from '../../test/fixtures/redis-server.ts'
+import { startHonestBackend } from '../thieves/backend.ts'
+import { modelsYaml } from '../thieves/models.ts'
+import { startLoad } from './load.ts'
+import { reloadEachSecond } from './reload.ts'
+import { startProxy } from './proxy.ts'
+import type { ProxyName } from './proxy.ts'
+
+export interface RollOptions {
+  readonly streams: number
+  readonly streamSeconds: number
+  readonly rate: number
+  /** How often each gateway is restarted. */
+  readonly rounds: number
+  /** How often all gateways reload, one second after the other. */
+  readonly reloads: number
+}
+
+export interface Rolled {
+  readonly faults: readonly string[]
+  readonly seen: Readonly<
+    Record<
+      'restarts' | 'reloads' | 'streams' | 'requests' | 'aSecond' | 'charged' | 'served',
+      number
+    >
+  >
+  /** Of a reload of one gateway: the middle and the longest. */
+  readonly reloadMs: readonly [number, number]
+}
+
+const gatewayCount = 3
+const accountCount = 20
+const tokens = 1_000_000_000
+
+export async function roll(
+  t: Pick<Test, 'teardown'>,
+  name: ProxyName,
+  { rounds, reloads, ...wanted }: RollOptions,
+): Promise<Rolled> {
+  const backend = await startHonestBackend(t)
+  const redis = await startRedis(t)
+  const yaml = (time: number) => yamlFor(backend.url, time)
+  const spawn = (ports: Ports | undefined) => spawnGateway(t, { yaml: yaml(0), redis, ...ports })
+  const upstreams = await Promise.all(Array.from({ length: gatewayCount }, somePorts))
+  const gateways = await Promise.all(upstreams.map(spawn))
+  const accounts = await accountsOf(gateways[0])
+  const url = await startProxy(t, name, upstreams)
+  const trace = randomBytes(16).toString('hex')
+  const startedAt = performance.now()
+  const load = startLoad({ ...wanted, url, keys: accounts.map(({ key }) => key), trace })
+  t.teardown(load.stop)
+  const exits = await restartAll(gateways, { rounds, start: (at) => spawn(upstreams[at]) })
+  const reloaded = await reloadEachSecond(gateways, { times: reloads, yaml })
+  const aSecond = Math.round((1000 * load.tally.requests) / (performance.now() - startedAt))
+  await load.stop()
+  const truth = backend.truths.of(trace)
+  await truth.idle()
+  const [witness] = gateways
+  if (!witness) throw new Error('There is no gateway')
+  const { spent, reserved, owed } = await booksOf(witness, accounts)
+  const { tally } = load
+  const faults = [
+    ...[...tally.failed].map(([what, times]) => `${times} × ${what}`),
+    ...reloaded.faults,
+    ...(exits.every((code) => code === 0) ? [] : [`exit codes ${exits.join(' ')}`]),
+    ...(spent === truth.cost ? [] : [`charged ${spent}, the backend served ${truth.cost}`]),
+    ...(reserved === 0 && owed === 0 ? [] : [`${reserved} held, ${owed} owed`]),
+    ...(await differencesOf(witness)).map((one) => JSON.stringify(one)),
+  ]
+  const { streams, requests } = tally
+  const done = { restarts: exits.length, reloads: reloaded.count, streams, requests, aSecond }
+  return { faults, seen: { ...done, charged: spent, served: truth.cost }, reloadMs: reloaded.ms }
+}
+
+interface Restarting {
+  readonly rounds: number
+  start(at: number): Promise<OwnProcess>
+}
+
+/** One after the other. Resolves with their exit codes. */
+async function restartAll(gateways: OwnProcess[], { rounds, start }: Restarting) {
+  const exits: (number | null)[] = []
+  for (let round = 0; round < rounds; round++) {
+    for (const [at, gateway] of [...gateways].entries()) {
+      exits.push(await gateway.stop())
+      gateways[at] = await start(at)
+    }
+  }
+  return exits
+}
+
+interface Ports {
+  readonly port: number
+  readonly adminPort: number
+}
+
+async function somePorts(): Promise<Ports> {
+  return { port: await freePort(), adminPort: await freePort() }
+}
+
+const yamlFor = (backendUrl: string, time: number): string => `${modelsYaml(backendUrl)}
+plans:
+  default: { requests_per_minute: 1000000, tokens_per_minute: 1000000000, concurrency: ${100_000 + time} }
+limits: { heartbeat: ${15 + (time % 10)}s }
+reload: signal
+shutdown_delay: 3s
+log: { level: error, format: json }
+`
+
+function accountsOf(gateway: OwnProcess | undefined): Promise<readonly Account[]> {
+  if (!gateway) throw new Error('There is no gateway')
+  return Promise.all(Array.from({ length: accountCount }, () => gateway.account(tokens)))
+}
+
+async function booksOf(gateway: OwnProcess, accounts: readonly Account[]) {
+  const all = await Promise.all(accounts.map((account) => balanceOf(gateway, account)))
+  const sum = (numbers: readonly number[]) => numbers.reduce((total, one) => total + one, 0)
+  return {
+    spent: sum(all.map(({ balance }) => tokens - balance)),
+    reserved: sum(all.map(({ reserved }) => reserved)),
+    owed: sum(all.map(({ owed }) => owed)),
+  }
+}

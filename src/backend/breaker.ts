@@ -1,0 +1,125 @@
+// Keeps requests away from a target that fails. Closed: all requests go through. After so many failures in a row it
+// opens, and for the cool-down no request goes through. Then one does, the probe: content closes the breaker, a failure
+// opens it again. The first cool-down lasts a second, because most failures are short; each next one lasts twice as
+// long, up to the bound. Where no other target can be asked, a second is enough after each probe that has failed.
+//
+//   closed ── failures in a row ──▶ open ── cool-down ──▶ half-open ── the probe fails ──▶ open
+//      ▲                                                      └──── the probe has content ──▶ closed
+//
+// A failure that the request may have caused counts only once a second account has one, too, or once the same request
+// has succeeded elsewhere: otherwise a customer could shut a target for all others. Times are ms of `performance.now()`.
+
+export interface BreakerSettings {
+  /** So many in a row open it. */
+  readonly failures: number
+  /** The longest. */
+  readonly coolDownMs: number
+}
+
+const firstCoolDownMs = 1000
+
+export class Breaker {
+  readonly settings: () => BreakerSettings
+  #failures = 0
+  #openedAt: number | undefined
+  /** When the probe was sent that is under way. */
+  #probedAt: number | undefined
+  /** The number of the newest one. */
+  #probe = 0
+  /** How many probes have failed or hung since the last success. */
+  #lostProbes = 0
+  /** The first account with a failure that its request may have caused, since the last success. */
+  #suspect: string | undefined
+  #hasSeveralSuspects = false
+
+  constructor(settings: () => BreakerSettings) {
+    this.settings = settings
+  }
+
+  get state(): 'closed' | 'open' | 'half_open' {
+    if (this.#openedAt === undefined) return 'closed'
+    return performance.now() < this.#openedAt + this.#coolDownMs ? 'open' : 'half_open'
+  }
+
+  /** Failures in a row. */
+  get failures(): number {
+    return this.#failures
+  }
+
+  /** ms until a request may go through; 0: it may now. */
+  get waitMs(): number {
+    return this.#waitMs(Infinity)
+  }
+
+  /** The same where no other target can be asked. */
+  get lastResortMs(): number {
+    return this.#waitMs(firstCoolDownMs)
+  }
+
+  /** A request goes through. Returns the number of the probe that it is; 0: it is none. */
+  begin(): number {
+    if (this.#openedAt === undefined) return 0
+    if (this.#probedAt !== undefined) this.#lostProbes++
+    this.#probedAt = performance.now()
+    return ++this.#probe
+  }
+
+  /** The request is over. A probe about which nothing was said may be followed by another one. */
+  release(probe: number): void {
+    if (probe === this.#probe) this.#probedAt = undefined
+  }
+
+  /** The request has content, and its answer may still fail: then the next cool-down is as long as if it had not. */
+  answered(probe: number): void {
+    if (probe > 0) this.#close()
+  }
+
+  succeeded(probe: number): void {
+    // A request that was sent before the failures says nothing about the time after them.
+    if (this.#openedAt !== undefined && probe === 0) return
+    this.#close()
+    this.#lostProbes = 0
+    // What becomes of a probe that still runs counts as of any other request.
+    this.#probe++
+  }
+
+  failed(probe: number): void {
+    this.#failures++
+    const isEnough = this.#openedAt === undefined && this.#failures >= this.settings().failures
+    // After a probe that hung, another one has been sent, which says more.
+    const isNewest = probe > 0 && probe === this.#probe
+    if (!isEnough && !isNewest) return
+    if (isNewest) this.#lostProbes++
+    this.#openedAt = performance.now()
+    this.#probedAt = undefined
+  }
+
+  /** A failure that the request of this account may have caused. Returns whether it counts. */
+  suspected(account: string, probe: number): boolean {
+    this.#suspect ??= account
+    if (this.#suspect !== account) this.#hasSeveralSuspects = true
+    if (this.#hasSeveralSuspects) this.failed(probe)
+    return this.#hasSeveralSuspects
+  }
+
+  #close(): void {
+    this.#openedAt = undefined
+    this.#probedAt = undefined
+    this.#failures = 0
+    this.#suspect = undefined
+    this.#hasSeveralSuspects = false
+  }
+
+  get #coolDownMs(): number {
+    return Math.min(firstCoolDownMs * 2 ** this.#lostProbes, this.settings().coolDownMs)
+  }
+
+  #waitMs(longestMs: number): number {
+    if (this.#openedAt === undefined) return 0
+    const coolDownMs = this.#coolDownMs
+    const coolAt = this.#openedAt + Math.min(coolDownMs, longestMs)
+    // A probe that hangs does not keep others out for ever.
+    const probedAt = this.#probedAt === undefined ? 0 : this.#probedAt + coolDownMs
+    return Math.max(0, Math.max(coolAt, probedAt) - performance.now())
+  }
+}

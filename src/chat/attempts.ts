@@ -1,0 +1,168 @@
+// Asks the targets of a generation one after the other, until one has an answer or no other may be asked. Another target
+// is asked only while nothing has gone out to the client, and nothing has been generated that is charged. The last
+// attempt decides the error. The hold, the whole time and the request's body are the generation's; the request, the meter
+// and the clock of the first content are made anew for each attempt.
+
+import { forward } from '../backend/forward.ts'
+import type { BackendAnswer } from '../backend/outgoing-request.ts'
+import { clientHeaders } from '../backend/request-headers.ts'
+import { Meter } from '../backend/usage.ts'
+import type { Seat } from '../backend/targets.ts'
+import type { Target } from '../config/config.ts'
+import { GatewayError } from '../errors.ts'
+import type { BackendRequest, Exchange } from '../exchange.ts'
+import { ClientLeft } from '../http/body.ts'
+import { countText } from '../tokens/count-pieces.ts'
+import { isForAnother, isTimeout, verdictOn } from './backend-status.ts'
+import { judge } from './generating.ts'
+import type { Generation } from './generating.ts'
+import type { ChatRequest } from './request.ts'
+
+/** What `use` throws is the failure of the attempt. */
+export async function attempts<T>(
+  generation: Generation,
+  use: (backend: BackendAnswer) => Promise<T>,
+): Promise<T> {
+  let seat = generation.candidates.next() ?? (await waited(generation))
+  for (;;) {
+    begin(generation, seat)
+    try {
+      return await use(await ask(generation, seat))
+    } catch (thrown) {
+      judge(seat, verdictOn(thrown))
+      const another = mayGoOn(generation, thrown) ? await following(generation, seat) : undefined
+      if (!another) throw thrown
+      giveUp(generation, thrown)
+      seat = another
+    }
+  }
+}
+
+/** A seat, once there is room. Nobody was asked, so who leaves meanwhile pays nothing, and an answer that would be finished without its client is not even begun. */
+async function waited({ x, candidates, deadline }: Generation): Promise<Seat> {
+  deadline.waiting()
+  const { signal } = deadline
+  if (!x.route.abortOnLeave) return await candidates.wait(signal)
+  try {
+    return await candidates.wait(AbortSignal.any([signal, x.left]))
+  } catch (thrown) {
+    throw x.left.aborted ? new ClientLeft() : thrown
+  }
+}
+
+/** A seat after a failed attempt; undefined when no other target can be asked. */
+async function following(generation: Generation, before: Seat): Promise<Seat | undefined> {
+  const { backend, candidates } = generation
+  // A backend may answer before it has read the request. What is still to be sent are views of the body, whose memory
+  // is freed once another target has it: nobody may read it then.
+  backend?.abort()
+  const seat = candidates.next(before)
+  if (seat) return seat
+  // From here on nothing of the attempt counts: who leaves while it waits pays nothing.
+  generation.sentAtMs = 0
+  generation.relay = undefined
+  const later = await waited(generation).catch(() => undefined)
+  if (!later || mayStillAsk(generation)) return later
+  later.release()
+  return undefined
+}
+
+/** Whether another target may be asked, if this one fails now. */
+export function mayTryAnother(generation: Generation): boolean {
+  return generation.candidates.hasMore && mayStillAsk(generation)
+}
+
+function mayStillAsk({ isCommitted, cancelled, deadline }: Generation): boolean {
+  return !isCommitted && !cancelled && !deadline.isOver
+}
+
+/** What a generation has before its first attempt: the meter of the first target, which may be another one. */
+export function emptyAttempt(x: Exchange, request: ChatRequest, outputPerChoice: number) {
+  const [target] = request.model.targets
+  if (!target) throw new Error(`model ${request.model.id} has no target`)
+  const meter = meterOf({ x, request, outputPerChoice }, target)
+  return { target, meter, backend: undefined, seat: undefined, sentAtMs: 0, relay: undefined }
+}
+
+function begin(generation: Generation, { target }: Seat): void {
+  const { x, deadline, candidates } = generation
+  deadline.asking()
+  x.facts.target = target.name
+  // Only models with several targets have attempts in their log line.
+  if (candidates.hasMore || x.facts.failed) x.facts.askedMs = performance.now() - x.arrivedAt
+  const isUnused = x.meter === undefined && generation.target === target
+  if (!isUnused) generation.meter = meterOf(generation, target)
+  generation.target = target
+  x.meter = generation.meter
+}
+
+function meterOf(
+  { x, request, outputPerChoice }: Pick<Generation, 'x' | 'request' | 'outputPerChoice'>,
+  target: Target,
+): Meter {
+  const { model, choices, tries, echoed } = request
+  return new Meter({
+    completeWhen: model.completeWhen,
+    choices,
+    tries,
+    count: countText,
+    outputPerChoice,
+    echoed,
+    isContinuous: target.continuousUsage,
+    alarm: x.granted?.alarm,
+  })
+}
+
+async function ask(generation: Generation, seat: Seat): Promise<BackendAnswer> {
+  const { x, run, request, target, deadline, outputPerChoice } = generation
+  try {
+    const body = request.bodyFor(target, { outputPerChoice, ref: x.caller?.ref ?? '' })
+    const backendRequest: BackendRequest = {
+      path: request.row.path,
+      headers: clientHeaders(request.model, x.headers),
+      body,
+    }
+    run.upstream(backendRequest)
+    const onSent = () => {
+      generation.sentAtMs = performance.now()
+      x.facts.overheadMs ??= generation.sentAtMs - x.arrivedAt
+    }
+    const { signal } = deadline
+    const backend = await forward({
+      target,
+      model: request.model,
+      request: backendRequest,
+      signal,
+      onSent,
+    })
+    generation.backend = backend
+    generation.seat = seat
+    void backend.ended.then(() => seat.release())
+    return backend
+  } catch (thrown) {
+    seat.release()
+    throw thrown
+  }
+}
+
+function mayGoOn(generation: Generation, thrown: unknown): boolean {
+  if (!mayTryAnother(generation) || generation.meter.sawContent) return false
+  const { x, request } = generation
+  // Nobody waits for another target's answer. A session's message is generated without its reader, too.
+  if (x.route.abortOnLeave && x.left.aborted) return false
+  return isForAnother(thrown) || (isTimeout(thrown) && request.model.retryOnTimeout)
+}
+
+/** Notes the failed attempt, and drops all that belongs to it. */
+function giveUp(generation: Generation, thrown: unknown): void {
+  const { x, target, grammar } = generation
+  const { facts } = x
+  const ms = performance.now() - x.arrivedAt - (facts.askedMs ?? 0)
+  const outcome = thrown instanceof GatewayError ? thrown.code : 'internal_error'
+  facts.failed = [...(facts.failed ?? []), { target: target.name, outcome, ms }]
+  grammar.restart?.()
+  generation.relay = undefined
+  generation.backend = undefined
+  generation.seat = undefined
+  generation.sentAtMs = 0
+}

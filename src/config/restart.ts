@@ -1,0 +1,72 @@
+// The part of a configuration that a running gateway can't change: its ports, its data and its connections. A reload
+// takes over the rest, and says which keys wait for a restart.
+
+import type { Config } from './config.ts'
+import type { Path } from './problem.ts'
+
+/** Keys that are read once, when the gateway starts; with all keys below them. */
+const readOnce: readonly Path[] = [
+  ['listen', 'host'],
+  ['listen', 'port'],
+  ['admin', 'listen'],
+  ['data'],
+  ['redis'],
+  ['workers'],
+  ['store'],
+  ['limits', 'headers'],
+  ['plugins', 'metering', 'lease'],
+]
+
+/** Plugins that can change while the gateway runs, but cannot be switched on or off. */
+const fixedPlugins = ['metering', 'files']
+
+/** Blocks that neither come nor go. */
+const fixed: readonly Path[] = [['listen', 'tls'], ...fixedPlugins.map((name) => ['plugins', name])]
+
+interface Differing {
+  readonly path: Path
+  readonly from: unknown
+  readonly to: unknown
+}
+
+export function needsRestart({ path, from, to }: Differing): boolean {
+  if (readOnce.some((start) => startsWith(path, start))) return true
+  const comesOrGoes = isAbsent(from) !== isAbsent(to)
+  return comesOrGoes && fixed.some((one) => path.length === one.length && startsWith(path, one))
+}
+
+function startsWith(path: Path, start: Path): boolean {
+  return start.every((step, i) => path[i] === step)
+}
+
+/** A plugin that is switched off is `false`. */
+function isAbsent(value: unknown): boolean {
+  return value === undefined || value === false
+}
+
+/** The next configuration, but with the running one's keys where a change needs a restart. */
+export function withRunning(next: Config, running: Config): Config {
+  const { host, port, tls } = running.listen
+  const { trustedProxies } = next.listen
+  const listen = { host, port, trustedProxies, ...(tls && { tls: next.listen.tls ?? tls }) }
+  return {
+    ...next,
+    listen,
+    admin: { ...next.admin, listen: running.admin.listen },
+    data: running.data,
+    redis: running.redis,
+    workers: running.workers,
+    store: running.store,
+    plugins: withPlugins(next.plugins, running.plugins),
+  }
+}
+
+function withPlugins(next: Config['plugins'], running: Config['plugins']): Config['plugins'] {
+  const plugins = new Map(next)
+  for (const name of fixedPlugins) {
+    const block = running.get(name)
+    if (block === undefined) plugins.delete(name)
+    else if (!plugins.has(name)) plugins.set(name, block)
+  }
+  return plugins
+}

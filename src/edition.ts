@@ -1,0 +1,95 @@
+// One configuration with its plugins, from its set-up until the last exchange that began with it has ended. A reload opens
+// the next edition beside it; exchanges that run stay in theirs.
+
+import type { Gateway, NamedRunning, Plugin } from './plugin.ts'
+
+export class Edition {
+  readonly gateway: Gateway
+  readonly plugins: readonly NamedRunning[]
+  readonly #closers: AsyncDisposableStack
+  readonly #onClosed: (edition: Edition, error?: unknown) => void
+  #exchanges = 0
+  #isRetired = false
+  #closing: Promise<void> | undefined
+
+  private constructor(gateway: Gateway, { plugins, closers, onClosed }: EditionParts) {
+    this.gateway = gateway
+    this.plugins = plugins
+    this.#closers = closers
+    this.#onClosed = onClosed
+  }
+
+  /** Sets up each plugin that is not switched off, in order. When one refuses, those before it are closed. */
+  static async open(
+    gateway: Gateway,
+    list: readonly Plugin[],
+    onClosed: EditionParts['onClosed'],
+  ): Promise<Edition> {
+    await using undo = new AsyncDisposableStack()
+    const plugins: NamedRunning[] = []
+    for (const plugin of list) {
+      if (!gateway.config.plugins.has(plugin.name)) continue
+      const one = await setUp(plugin, gateway)
+      undo.defer(() => one.close?.())
+      plugins.push({ ...one, name: plugin.name })
+    }
+    return new Edition(gateway, { plugins, closers: undo.move(), onClosed })
+  }
+
+  /** Called when an exchange begins. */
+  enter(): void {
+    this.#exchanges++
+  }
+
+  /** Called when an exchange has ended. */
+  leave(): void {
+    this.#exchanges--
+    this.#closeIfDone()
+  }
+
+  /** No exchange begins any more. */
+  retire(): void {
+    this.#isRetired = true
+    this.#closeIfDone()
+  }
+
+  /** Closes the plugins, the last one first, even if exchanges run. Rejects with what a plugin throws. */
+  close(): Promise<void> {
+    return (this.#closing ??= this.#closers.disposeAsync().then(
+      () => this.#onClosed(this),
+      (error: unknown) => {
+        this.#onClosed(this, error)
+        throw error
+      },
+    ))
+  }
+
+  #closeIfDone(): void {
+    if (this.#isRetired && this.#exchanges === 0) this.close().catch(() => undefined)
+  }
+}
+
+interface EditionParts {
+  readonly plugins: readonly NamedRunning[]
+  readonly closers: AsyncDisposableStack
+  readonly onClosed: (edition: Edition, error?: unknown) => void
+}
+
+/** The plugin's set-up failed: it refuses the configuration. */
+export class PluginRefusal extends Error {
+  override readonly name = 'PluginRefusal'
+  readonly plugin: string
+
+  constructor(plugin: string, cause: unknown) {
+    super(cause instanceof Error ? cause.message : String(cause), { cause })
+    this.plugin = plugin
+  }
+}
+
+async function setUp(plugin: Plugin, gateway: Gateway) {
+  try {
+    return await plugin.setup(gateway, gateway.config.plugins.get(plugin.name))
+  } catch (error) {
+    throw new PluginRefusal(plugin.name, error)
+  }
+}

@@ -1,0 +1,43 @@
+-- Purpose: makes an open hold larger for a stream that goes on, stores what it has used so far, and renews its lease.
+-- The call names the amount that the hold shall have in all: so a repeated call adds nothing.
+-- KEYS: account, hold leases, hold rows, journal
+-- ARGV: 1 lease ms; 2 `<hold id> <charge> <prompt> <cached> <completion>`, as at a checkpoint;
+--       3 `<amount in all> <least> <shares>`: one call adds no more than a share of what is available, or than `least`
+--         where that is more. The amount includes what a reaping of this hold has charged
+-- Reply: ok, now, reaped, amount in all, what is available besides | gone, now, reaped
+--      | again, now, reaped | account_suspended, now, reaped
+
+local lease = tonumber(ARGV[1])
+local id, progress = match(ARGV[2], '^(%S+) (.+)$')
+local in_all, least, shares = match(ARGV[3], '^(%d+) (%d+) (%d+)$')
+in_all, least, shares = number(in_all), number(least), number(shares)
+
+local now = now_ms()
+local account = read_account()
+if not account.id then return { 'gone', now, 0 } end
+local reap = find_expired(account, now, lease)
+local row = call('HGET', hold_rows, id)
+-- The hold itself may be among those that this call reaps.
+for _, charge in ipairs(reap.charges) do
+  if charge.id == id then row = false end
+end
+local held, tail = 0, ''
+if row then
+  held, tail = match(row, '^(%d+) %d+ %d+ %d+ %d+ (.*)$')
+  held = number(held)
+end
+local charged = read_reaped(call('HGET', settled_of(id), id)).charge
+local available = available_of(account)
+local missing = row and math.max(0, in_all - charged - held) or 0
+local added = math.min(missing, math.max(least, math.floor(available / shares)), available)
+
+write_reaping(account, reap)
+if not row then return { 'gone', now, #reap.charges } end
+if account.status == 'suspended' then return { 'account_suspended', now, #reap.charges } end
+-- The expired holds that are left may have what is missing.
+if added < missing and reap.more then return { 'again', now, #reap.charges } end
+write_when_full()
+if added > 0 then call('HSET', account_key, 'reserved', int(account.reserved + added)) end
+call('HSET', hold_rows, id, int(held + added) .. ' ' .. progress .. ' ' .. tail)
+call('ZADD', hold_leases, int(now + lease), id)
+return { 'ok', now, #reap.charges, int(charged + held + added), int(available - added) }

@@ -1,0 +1,22 @@
+// Reads gateway.yaml with everything that it names, the operator's own plugins too: for the start and for each reload.
+
+import type { Io } from './cli/command.ts'
+import { loadConfig } from './config/load.ts'
+import { importPlugin } from './config/own-plugin.ts'
+import type { FileContents, ReadFiles } from './config/read-files.ts'
+import { plugins } from './gateway.ts'
+import type { Plugin } from './plugin.ts'
+
+/** `given` is read in place of the files. */
+export async function loadFile(file: string, { env }: Io, given?: FileContents) {
+  const ownPlugins: Plugin[] = []
+  const loadPlugin = async (path: string, files: ReadFiles) => {
+    const plugin = await importPlugin(path, files)
+    ownPlugins.push(plugin)
+    return plugin
+  }
+  return {
+    ...(await loadConfig(file, plugins, { env, loadPlugin, ...(given && { given }) })),
+    ownPlugins,
+  }
+}

@@ -1,0 +1,157 @@
+// A gateway of several processes: this one has what there is one of (the data folder, the embedded Redis, the admin
+// port), and keeps workers that serve clients. Without workers none of this is loaded.
+
+import cluster from 'node:cluster'
+import { flushCompileCache } from 'node:module'
+import { createServer } from 'node:net'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Config, Listen } from './config/config.ts'
+import type { FileContents } from './config/read-files.ts'
+import { GatewayError, hasCode } from './errors.ts'
+import { startGateway } from './gateway.ts'
+import type { GatewayOptions, RunningGateway } from './gateway.ts'
+import type { Problem } from './config/problem.ts'
+import { formatProblem } from './config/problem.ts'
+import { collectStartGarbage } from './start-garbage.ts'
+import { Counts } from './workers/counts.ts'
+import { Fleet } from './workers/fleet.ts'
+import { joinReports } from './workers/join-reports.ts'
+import type { TargetReport } from './plugin.ts'
+
+export interface SupervisorOptions extends GatewayOptions {
+  readonly file: string
+  /** The files that the configuration was made of. */
+  readonly contents: FileContents
+  readonly format: 'json' | 'pretty'
+}
+
+export interface Supervisor extends RunningGateway {
+  /** Where clients connect. */
+  readonly publicAddress: string
+}
+
+/** How long a worker may take to read a configuration and set up its plugins. */
+const reloadMs = 20_000
+/** How often the supervisor notes what the workers have counted. */
+const noteEveryMs = 5000
+/** After `drain`, the workers may settle and close for so long. */
+const settlingMs = 15_000
+
+export async function startSupervisor(
+  config: Config,
+  { file, contents, format, ...options }: SupervisorOptions,
+): Promise<Supervisor> {
+  const { log } = options
+  const { workers: count } = config
+  let current = contents
+  const counts = new Counts()
+  const redis: { socket: string | undefined } = { socket: undefined }
+  const fleet = new Fleet({
+    count,
+    log,
+    taskOf: (number, port) => ({
+      number,
+      count,
+      file,
+      port,
+      format,
+      redisSocket: redis.socket,
+      contents: current,
+    }),
+    onEnded: (member) => void counts.keep(member),
+  })
+  const commit = async (next: FileContents) => {
+    current = next
+    await commitAll(fleet)
+  }
+  const workers = {
+    count,
+    ready: async () => (await fleet.askAll('ready', undefined, 2000)).filter(Boolean).length,
+    async targets() {
+      const reports = await fleet.askAll('targets', undefined, 2000)
+      return joinReports(reports.flatMap((one) => one as readonly TargetReport[]))
+    },
+    metrics: (own: Parameters<Counts['text']>[1]) => counts.text(fleet, own),
+    prepare: (next: FileContents) => prepareAll(fleet, next),
+    commit,
+    drop: () => void fleet.askAll('drop').catch(() => undefined),
+  }
+  await using undo = new AsyncDisposableStack()
+  await awaitFreePort(config.listen)
+  const gateway = await startGateway(config, { ...options, role: { is: 'supervisor', workers } })
+  const { close } = gateway
+  undo.defer(() => close())
+  redis.socket = gateway.redisSocket
+  const noting = setInterval(() => void counts.read(fleet), noteEveryMs).unref()
+  undo.defer(() => clearInterval(noting))
+  cluster.setupPrimary({
+    exec: fileURLToPath(new URL('tollgate.cjs', import.meta.url)),
+    args: ['start', '--config', file],
+    silent: true,
+    serialization: 'advanced',
+  })
+  undo.defer(() => {
+    const { drainMs, shutdownDelayMs } = gateway.current.config
+    return fleet.stop(shutdownDelayMs + drainMs + settlingMs)
+  })
+  // The workers find what this process has compiled; each one would else need Node's TypeScript compiler, which takes 18 MB.
+  flushCompileCache()
+  collectStartGarbage()
+  await fleet.start()
+  const closing = undo.move()
+  return Object.assign(gateway, {
+    publicAddress: fleet.address,
+    async close() {
+      gateway.state.draining = true
+      await closing.disposeAsync()
+    },
+  })
+}
+
+/** A worker that dies meanwhile is no fault of the configuration: the next one starts with the new configuration or the old one. */
+async function prepareAll(fleet: Fleet, contents: FileContents): Promise<void> {
+  const asked = fleet.serving.map(async (member) => {
+    try {
+      return (await member.channel.ask('prepare', contents, reloadMs)) as readonly Problem[]
+    } catch (error) {
+      if (fleet.members.includes(member)) throw error
+      return []
+    }
+  })
+  const problems = (await Promise.all(asked)).find((one) => one.length > 0)
+  if (!problems) return
+  const message = problems.map(formatProblem).join('\n')
+  throw new GatewayError('invalid_configuration', { message, problems })
+}
+
+/** A worker that does not answer is ended: the one that takes its place has the new configuration. */
+async function commitAll(fleet: Fleet): Promise<void> {
+  const asked = fleet.serving.map(({ channel, worker }) =>
+    channel.ask('commit', undefined, reloadMs).catch(() => worker.process.kill('SIGKILL')),
+  )
+  await Promise.all(asked)
+}
+
+/** How long the workers of a killed supervisor may take to leave the port. */
+const leavingMs = 10_000
+const lookMs = 100
+
+/** With `reusePort`, a port that another program of this user shares would be no error. */
+async function awaitFreePort({ host, port }: Listen): Promise<void> {
+  const until = performance.now() + leavingMs
+  for (;;) {
+    const server = createServer()
+    try {
+      server.listen({ host, port })
+      await once(server, 'listening')
+      return
+    } catch (error) {
+      if (!hasCode(error, 'EADDRINUSE') || performance.now() > until) throw error
+      await wait(lookMs)
+    } finally {
+      server.close()
+    }
+  }
+}

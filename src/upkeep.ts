@@ -1,0 +1,90 @@
+// What a gateway does at intervals: reads its gauges, and what one process does for all: archives the journal, sums up
+// what accounts owe.
+
+import type { Gateway, TargetReport } from './plugin.ts'
+import { isOutage } from './redis/scripts.ts'
+
+type Watched = Pick<Gateway, 'ledger' | 'metrics' | 'redis' | 'log'>
+
+const archiveEveryMs = 3_600_000
+const owedEveryMs = 60_000
+
+function createEvery(undo: AsyncDisposableStack) {
+  return (ms: number, work: () => void) => {
+    const timer = setInterval(work, ms).unref()
+    undo.defer(() => clearInterval(timer))
+  }
+}
+
+/** The gauges of this process. */
+export function watchGauges(
+  { ledger, metrics, redis, log }: Watched,
+  undo: AsyncDisposableStack,
+): void {
+  let dropped = 0
+  const look = () => {
+    metrics.logLinesDropped.inc(log.dropped - dropped)
+    dropped = log.dropped
+    metrics.holdsOpen.set(ledger.holdsOpen)
+    metrics.spoolEntries.set(ledger.spool.size)
+    metrics.spoolUnwritten.set(ledger.spool.unwritten)
+    metrics.redisUp.set(redis.up ? 1 : 0)
+  }
+  look()
+  createEvery(undo)(1000, look)
+}
+
+/** For all accounts; one process of a gateway does this. */
+export function keepBooks(
+  { ledger, metrics, redis, log }: Watched,
+  undo: AsyncDisposableStack,
+): void {
+  const every = createEvery(undo)
+  const notDone = (what: string) => (err: unknown) => {
+    if (redis.up && !isOutage(err, redis)) log.warn({ err }, what)
+  }
+  const unread = notDone('the sum that accounts owe could not be read')
+  const readOwed = () => {
+    ledger.debtors.sum().then((sum) => metrics.owed.set(sum), unread)
+  }
+  readOwed()
+  every(owedEveryMs, readOwed)
+  every(archiveEveryMs, () => {
+    ledger
+      .archive()
+      .catch(notDone('the journal could not be archived: the gateway tries again in an hour'))
+    ledger.debtors.findAll().catch(unread)
+  })
+}
+
+/** Whether this process can serve. */
+export function isOpen({ redis, ledger, state }: Gateway): boolean {
+  return redis.up && !redis.outage.refusesAll && ledger.isOpen && !state.draining
+}
+
+/** Targets that are no longer configured are not shown. */
+export function measureTargets({ config, targets, metrics }: Gateway): void {
+  metrics.targetUp.reset()
+  metrics.targetQueue.reset()
+  for (const model of config.models.values()) {
+    metrics.targetQueue.set({ model: model.id }, targets.modelStateOf(model).line.size)
+    for (const known of targets.statesOf(model)) {
+      const labels = { model: model.id, target: known.target.name }
+      metrics.targetUp.set(labels, known.show().state === 'up' ? 1 : 0)
+    }
+  }
+}
+
+/** What this process knows of each target. */
+export function reportTargets({ config, targets }: Gateway): readonly TargetReport[] {
+  return [...config.models.values()].flatMap((model) =>
+    targets.statesOf(model).map((known) => ({
+      model: model.id,
+      name: known.target.name,
+      ...known.show(),
+      open: known.open,
+      failures: known.breaker.failures,
+      queue: targets.modelStateOf(model).line.size,
+    })),
+  )
+}

@@ -1,0 +1,110 @@
+// One of several processes that serve clients. It has its configuration, and all that there is one of, from the supervisor.
+// When the supervisor has gone, it ends, too.
+
+import cluster from 'node:cluster'
+import { exit } from './cli/command.ts'
+import type { Io } from './cli/command.ts'
+import { version } from './cli/help.ts'
+import { formatProblem } from './config/problem.ts'
+import type { FileContents } from './config/read-files.ts'
+import { configOfWorker } from './config/workers.ts'
+import { GatewayError } from './errors.ts'
+import { secretsOf, startGateway } from './gateway.ts'
+import type { RunningGateway } from './gateway.ts'
+import { loadFile } from './load-file.ts'
+import { createLog } from './log.ts'
+import type { PreparedReload } from './reload.ts'
+import { collectStartGarbage } from './start-garbage.ts'
+import { isOpen, measureTargets, reportTargets } from './upkeep.ts'
+import { Channel } from './workers/channel.ts'
+import { taskVariable } from './workers/task.ts'
+import type { WorkerTask } from './workers/task.ts'
+
+/** Resolves with the exit code after the drain. */
+export async function runWorker(io: Io): Promise<number> {
+  if (!process.connected) {
+    io.stderr.write(`tollgate: ${taskVariable} is set, and the supervisor has gone\n`)
+    return exit.failed
+  }
+  // Else Node would end the process as soon as the supervisor has gone, before anything is settled.
+  if (cluster.worker) cluster.worker.exitedAfterDisconnect = true
+  // It is meant for the supervisor, and comes here when it is sent to all processes of a group.
+  process.on('SIGHUP', () => undefined)
+  const ending = Promise.withResolvers<'drain' | 'orphaned'>()
+  io.signal?.addEventListener('abort', () => ending.resolve('drain'))
+  process.once('disconnect', () => ending.resolve('orphaned'))
+  const serving: WorkerState = { gateway: undefined, given: undefined, prepared: undefined }
+  const channel = new Channel(
+    process,
+    answerers(serving, () => ending.resolve('drain')),
+  )
+  const task = (await channel.ask('task')) as WorkerTask
+  const { file, format, number, port, redisSocket } = task
+  serving.given = task.contents
+  const load = async () => {
+    const loaded = await loadFile(file, io, serving.given)
+    if ('problems' in loaded) return loaded
+    return { ...loaded, config: configOfWorker(loaded.config, task) }
+  }
+  const loaded = await load()
+  try {
+    if ('problems' in loaded) throw new Error(loaded.problems.map(formatProblem).join('\n'))
+    const { level } = loaded.config.log
+    const secrets = secretsOf(loaded.config)
+    const log = createLog({ level, format, secrets, worker: number })
+    const role = { is: 'worker', port, redisSocket } as const
+    collectStartGarbage()
+    const options = { ...loaded, log, load, version: version(), role }
+    const gateway = await startGateway(loaded.config, options)
+    serving.gateway = gateway
+    await channel.ask('ready', gateway.listeners.public.address)
+    const how = await ending.promise
+    await gateway.close(how === 'orphaned' ? 0 : undefined)
+    if (process.connected) await channel.ask('ended', await gateway.metrics.json())
+    await log.close()
+    return exit.ok
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    await channel.ask('failed', why).catch(() => undefined)
+    return exit.failed
+  } finally {
+    if (process.connected) process.disconnect?.()
+  }
+}
+
+interface WorkerState {
+  gateway: RunningGateway | undefined
+  /** What the supervisor has read. */
+  given: FileContents | undefined
+  prepared: PreparedReload | undefined
+}
+
+function answerers(serving: WorkerState, drain: () => void) {
+  return {
+    drain,
+    ready: () => serving.gateway !== undefined && isOpen(serving.gateway.current),
+    metrics() {
+      if (serving.gateway) measureTargets(serving.gateway.current)
+      return serving.gateway?.metrics.json()
+    },
+    targets: () => (serving.gateway ? reportTargets(serving.gateway.current) : []),
+    async prepare(contents: unknown) {
+      serving.given = contents as FileContents
+      try {
+        serving.prepared = await serving.gateway?.prepareReload()
+        return []
+      } catch (error) {
+        if (error instanceof GatewayError) return error.problems ?? []
+        throw error
+      }
+    },
+    commit() {
+      serving.prepared?.commit()
+      serving.prepared = undefined
+    },
+    drop() {
+      serving.prepared?.drop()
+      serving.prepared = undefined
+    },
+  }
+}

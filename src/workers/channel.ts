@@ -1,0 +1,85 @@
+// Questions and answers between the supervisor and a worker, over the pipe that Node keeps between the two.
+
+/** A ChildProcess, or the process itself. */
+export interface Pipe {
+  send?(message: unknown, callback: () => void): boolean
+  on(event: 'message', listener: (message: unknown) => void): unknown
+  readonly connected: boolean
+}
+
+export type Answerer = (payload: unknown) => unknown
+
+const nothing = () => undefined
+
+interface Question {
+  readonly id: number
+  readonly ask: string
+  readonly payload: unknown
+}
+
+interface ChannelReply {
+  readonly reply: number
+  readonly value?: unknown
+  readonly failure?: string
+}
+
+export class Channel {
+  readonly #pipe: Pipe
+  readonly #waiting = new Map<number, PromiseWithResolvers<unknown>>()
+  #last = 0
+
+  /** Answers the other side's questions by their names. */
+  constructor(pipe: Pipe, answerers: Readonly<Record<string, Answerer>>) {
+    this.#pipe = pipe
+    pipe.on('message', (message) => {
+      if (isReply(message)) this.#settle(message)
+      if (isQuestion(message)) void this.#answer(message, answerers[message.ask])
+    })
+  }
+
+  /** Rejects when the other side fails, has gone, or takes longer than `boundMs`. */
+  async ask(name: string, payload?: unknown, boundMs = 5000): Promise<unknown> {
+    if (!this.#pipe.connected) throw new Error('the other process has gone')
+    const id = ++this.#last
+    const waiting = Promise.withResolvers<unknown>()
+    this.#waiting.set(id, waiting)
+    const timer = setTimeout(() => waiting.reject(new Error(`no answer to ${name}`)), boundMs)
+    try {
+      // Without a callback, a send to a process that ends just now is an error that ends this one.
+      this.#pipe.send?.({ id, ask: name, payload } satisfies Question, nothing)
+      return await waiting.promise
+    } finally {
+      clearTimeout(timer)
+      this.#waiting.delete(id)
+    }
+  }
+
+  /** Called when the other side has gone. */
+  close(): void {
+    for (const { reject } of this.#waiting.values()) reject(new Error('the other process has gone'))
+  }
+
+  #settle({ reply, value, failure }: ChannelReply): void {
+    const waiting = this.#waiting.get(reply)
+    if (failure === undefined) waiting?.resolve(value)
+    else waiting?.reject(new Error(failure))
+  }
+
+  async #answer({ id, payload }: Question, answerer: Answerer | undefined): Promise<void> {
+    let reply: ChannelReply
+    try {
+      reply = { reply: id, value: await answerer?.(payload) }
+    } catch (error) {
+      reply = { reply: id, failure: error instanceof Error ? error.message : String(error) }
+    }
+    if (this.#pipe.connected) this.#pipe.send?.(reply, nothing)
+  }
+}
+
+function isReply(message: unknown): message is ChannelReply {
+  return typeof message === 'object' && message !== null && 'reply' in message
+}
+
+function isQuestion(message: unknown): message is Question {
+  return typeof message === 'object' && message !== null && 'ask' in message
+}

@@ -1,0 +1,43 @@
+// What a target's state tells, and when those that wait are told that nobody will come.
+
+import t from 'tap'
+import { ModelState, TargetState } from '../../src/backend/target-state.ts'
+import { modelOf, targetOf } from '../fixtures/target.ts'
+import { soon } from '../fixtures/until.ts'
+
+t.test('it is full when as much is under way as it may have', async (t) => {
+  const state = new TargetState(targetOf('http://a.test/v1', { maxConcurrency: 2 }))
+  state.open = 1
+  t.equal(state.isFull, false)
+  state.open = 2
+  t.equal(state.isFull, true)
+  state.target = targetOf('http://a.test/v1')
+  t.equal(state.isFull, false, 'without a bound it never is')
+  const model = new ModelState(modelOf([], { maxConcurrency: 1 }))
+  t.equal(model.isFull, false)
+  model.open = 1
+  t.equal(model.isFull, true)
+})
+
+t.test('since says when a state began', async (t) => {
+  const state = new TargetState(targetOf('http://a.test/v1'))
+  const { since } = state.show()
+  t.ok(Math.abs(since - Date.now() / 1000) < 10)
+  t.strictSame(state.show(), { state: 'up', since })
+  state.loads()
+  t.equal(state.show().state, 'loading')
+})
+
+t.test('where nothing is under way, and none may be asked, nobody waits', async (t) => {
+  const state = new ModelState(modelOf([]))
+  const { signal } = new AbortController()
+  const since = performance.now()
+  const until = since + 60_000
+  const waiting = state.line.wait({ account: 'a', since, signal, until, take: () => undefined })
+  state.open = 1
+  state.serve()
+  t.equal(state.line.size, 1)
+  state.open = 0
+  state.serve()
+  await t.rejects(soon(waiting), { code: 'upstream_unavailable' })
+})

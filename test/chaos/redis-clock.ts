@@ -1,0 +1,77 @@
+// The clock of Redis jumps by an hour, forwards and backwards, under load of requests and streams. All leases seem to
+// have ended, or to last for an hour more: holds are reaped too early and opened again, and each is charged once.
+
+import t from 'tap'
+import { keys } from '../../src/redis/redis.ts'
+import { startBackend } from '../fixtures/backend.ts'
+import { chat } from '../fixtures/backend-model.ts'
+import { startClockProxy } from '../fixtures/clock-proxy.ts'
+import { useSessionsAndFiles } from '../fixtures/every-part.ts'
+import { accountsFor, breakUnderLoad } from '../fixtures/fail-over.ts'
+import { Gate } from '../fixtures/gate.ts'
+import { startGateway } from '../fixtures/gateway.ts'
+import { connectLink } from '../fixtures/ledger.ts'
+import { Reading, ask, balanceOf, differencesOf, outputOnly, refOf } from '../fixtures/money.ts'
+import { startRedis } from '../fixtures/redis-server.ts'
+import { until } from '../fixtures/until.ts'
+
+const hour = 3600
+const redis = await startRedis(t)
+const clock = await startClockProxy(t, redis.socket)
+const { client } = await connectLink(t, redis.socket)
+const backend = await startBackend(t, chat({ chunks: 5 }))
+const setup = { redis, redisUrl: `unix://${clock.socket}`, yaml: outputOnly(backend.url) }
+const gateways = [await startGateway(t, setup), await startGateway(t, setup)] as const
+const [one, other] = gateways
+
+t.test('it jumps by an hour and back, both ways', async (t) => {
+  const { strange } = await breakUnderLoad(t, {
+    gateways,
+    backend,
+    accounts: await accountsFor(one, 8),
+    async breakIt(soFar) {
+      for (const seconds of [hour, 0, -hour, 0]) {
+        await clock.set(seconds)
+        const { served } = soFar
+        await until(() => soFar.served > served + 100)
+      }
+    },
+  })
+  t.same(strange, [])
+  await useSessionsAndFiles(t, one, (await other.account(10_000)).key)
+})
+
+async function reapedBy(gateway: typeof one): Promise<number> {
+  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text()
+  return Number(/^tollgate_holds_reaped_total (\d+)/m.exec(text)?.[1])
+}
+
+t.test('streams that run while it jumps are reaped by others, and go on', async (t) => {
+  const account = await one.account(1000)
+  const before = backend.served.completion
+  const gates = Array.from({ length: 10 }, () => new Gate())
+  const streams: Reading[] = []
+  for (const gate of gates) {
+    gate.next(4)
+    backend.once(chat({ chunks: 8, gate }))
+    const reading = new Reading(await one.call('/v1/chat', account.key, ask(20, true)))
+    await reading.until('w2 ')
+    streams.push(reading)
+  }
+  const holds = () => client.hlen(keys.holdRows(refOf(account)))
+  t.equal(await holds(), 10)
+  const reaped = await reapedBy(other)
+  await clock.set(hour)
+  await balanceOf(other, account)
+  await until(async () => (await reapedBy(other)) === reaped + 10)
+  await until(async () => (await holds()) === 10)
+  t.pass('their gateway has opened them again')
+  await clock.set(0)
+  for (const gate of gates) gate.open()
+  for (const reading of streams) t.match(await reading.end(), /w7 [\s\S]*data: \[DONE\]\n\n$/)
+  await until(async () => (await balanceOf(one, account)).reserved === 0)
+  const { balance } = await balanceOf(other, account)
+  t.equal(1000 - balance, backend.served.completion - before)
+  t.equal(1000 - balance, 80)
+  t.same(await differencesOf(one), [])
+})

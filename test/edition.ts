@@ -1,0 +1,77 @@
+import t from 'tap'
+import { z } from 'zod'
+import { Edition, PluginRefusal } from '../src/edition.ts'
+import type { Plugin } from '../src/plugin.ts'
+import { startGateway } from './fixtures/gateway.ts'
+import { until } from './fixtures/until.ts'
+
+const yaml = "models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }\n"
+const names = ['billing', 'models'] as const
+
+/** Plugins that record their set-up and their end, under names that the configuration has. */
+function recorders(seen: string[], fails?: 'setup' | 'close'): readonly Plugin[] {
+  return names.map((name, i) => ({
+    name,
+    schema: z.strictObject({}),
+    async setup() {
+      if (fails === 'setup' && i === 1) throw new Error('no')
+      seen.push(`+${name}`)
+      const close = async () => {
+        seen.push(`-${name}`)
+        if (fails === 'close') throw new Error('stuck')
+      }
+      return { close }
+    },
+  }))
+}
+
+t.test('it closes once: when it is retired and its last exchange has ended', async (t) => {
+  const { gateway } = await startGateway(t, { yaml })
+  const seen: string[] = []
+  const closed: Edition[] = []
+  const edition = await Edition.open(gateway, recorders(seen), (one) => closed.push(one))
+  edition.enter()
+  edition.enter()
+  edition.leave()
+  edition.retire()
+  t.same(seen, ['+billing', '+models'])
+  edition.leave()
+  await until(() => closed.length === 1)
+  t.same(seen, ['+billing', '+models', '-models', '-billing'])
+  await edition.close()
+  t.equal(seen.length, 4)
+  t.same(closed, [edition])
+})
+
+t.test('an idle one closes as soon as it is retired, one in use when it has to', async (t) => {
+  const { gateway } = await startGateway(t, { yaml })
+  const seen: string[] = []
+  const idle = await Edition.open(gateway, recorders(seen), () => seen.push('closed'))
+  idle.retire()
+  await until(() => seen.includes('closed'))
+  const busy = await Edition.open(gateway, recorders([]), () => seen.push('cut'))
+  busy.enter()
+  busy.retire()
+  await busy.close()
+  t.equal(seen.at(-1), 'cut')
+})
+
+t.test('a plugin that refuses is named, and those before it are closed', async (t) => {
+  const { gateway } = await startGateway(t, { yaml })
+  const seen: string[] = []
+  const opening = Edition.open(gateway, recorders(seen, 'setup'), () => seen.push('closed'))
+  await t.rejects(opening, new PluginRefusal('models', new Error('no')))
+  t.same(seen, ['+billing', '-billing'])
+})
+
+t.test('a plugin that fails to close is told, and the others are closed', async (t) => {
+  const { gateway } = await startGateway(t, { yaml })
+  const seen: string[] = []
+  let told: unknown
+  const edition = await Edition.open(gateway, recorders(seen, 'close'), (_, error) => {
+    told = error
+  })
+  edition.retire()
+  await until(() => told !== undefined)
+  t.same(seen.slice(2), ['-models', '-billing'])
+})

@@ -1,0 +1,74 @@
+// What workers do when processes are killed: test/chaos/workers.ts.
+
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { readdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { startCommand } from '../scripts/start-command.ts'
+import { spawnGateway } from './fixtures/gateway.ts'
+import { runProcess } from './fixtures/process.ts'
+import { startRedis } from './fixtures/redis-server.ts'
+import { tempDir } from './fixtures/temp-dir.ts'
+
+t.test('workers that can never start end the gateway, with the reason', async (t) => {
+  const redis = await startRedis(t)
+  const dir = await tempDir(t)
+  const file = join(dir, 'gateway.yaml')
+  const plugin = `
+    import { z } from 'tollgate/plugin'
+    const setup = () => {
+      if (process.env.TOLLGATE_WORKER) throw new Error('not in a worker')
+      return {}
+    }
+    export const plugin = { name: 'fails', schema: z.strictObject({}), setup }
+  `
+  await writeFile(join(dir, 'fails.ts'), plugin)
+  await writeFile(
+    file,
+    `
+listen: { host: 127.0.0.1, port: 0 }
+admin: { listen: { host: 127.0.0.1, port: 0 } }
+redis: unix://${redis.socket}
+workers: 2
+models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }
+plugins: { ./fails.ts: {} }
+`,
+  )
+  const { code, err } = await runProcess(t, [...startCommand(), '--config', file])
+  t.equal(code, 1)
+  t.match(err, /tollgate: worker 1: not in a worker/)
+})
+
+t.test('workers find what the supervisor has compiled', async (t) => {
+  const cache = await tempDir(t)
+  const yaml = `workers: 2\nmodels: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }\n`
+  const env = { NODE_COMPILE_CACHE: cache }
+  const gateway = await spawnGateway(t, { yaml, env })
+  const [version = ''] = await readdir(cache)
+  t.ok((await readdir(join(cache, version))).length > 100)
+  t.equal(await gateway.stop(), 0)
+})
+
+t.test('a port that another program has is no port to share', async (t) => {
+  const redis = await startRedis(t)
+  const other = createServer().listen({ host: '127.0.0.1', port: 0, reusePort: true })
+  t.teardown(() => other.close())
+  await once(other, 'listening')
+  const { port } = other.address() as AddressInfo
+  const file = join(await tempDir(t), 'gateway.yaml')
+  await writeFile(
+    file,
+    `
+listen: { host: 127.0.0.1, port: ${port} }
+admin: { listen: { host: 127.0.0.1, port: 0 } }
+redis: unix://${redis.socket}
+workers: 2
+models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }
+`,
+  )
+  const { code, err } = await runProcess(t, [...startCommand(), '--config', file])
+  t.equal(code, 1)
+  t.match(err, /EADDRINUSE.*set another port/)
+})

@@ -1,0 +1,36 @@
+// With processes: test/chaos/workers.ts. Here: what has ended is still counted.
+
+import t from 'tap'
+import { createMetrics } from '../../src/metrics.ts'
+import { Counts } from '../../src/workers/counts.ts'
+
+function worker(requests: number) {
+  const metrics = createMetrics('test')
+  metrics.rejections.inc({ code: 'x' }, requests)
+  metrics.holdsOpen.set(requests)
+  metrics.redisUp.set(1)
+  metrics.redisSeconds.observe({ script: 's' }, 0.1)
+  return metrics
+}
+
+t.test('counters and histograms of workers that ended stay, their gauges go', async (t) => {
+  const counts = new Counts()
+  const living = worker(5)
+  const fleet = { serving: [{ channel: { ask: async () => living.json() }, metrics: undefined }] }
+  const own = worker(1)
+  for (const requests of [10, 20]) await counts.keep({ metrics: await worker(requests).json() })
+  await counts.keep({ metrics: undefined })
+  const text = await counts.text(fleet, own)
+  t.match(text, '\ntollgate_rejections_total{code="x"} 36\n')
+  t.match(text, '\ntollgate_holds_open 6\n')
+  t.match(text, '\ntollgate_redis_up 1\n')
+  t.match(text, '\ntollgate_redis_command_seconds_count{script="s"} 4\n')
+  t.match(text, '\ntollgate_build_info{version="test"} 1\n')
+  t.match(fleet.serving[0]?.metrics, [{ name: String }])
+})
+
+t.test('a worker that does not answer is left out', async (t) => {
+  const ask = async () => Promise.reject(new Error('gone'))
+  const fleet = { serving: [{ channel: { ask }, metrics: undefined }] }
+  t.match(await new Counts().text(fleet, worker(1)), '\ntollgate_rejections_total{code="x"} 1\n')
+})
