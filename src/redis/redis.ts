@@ -123,6 +123,7 @@ export async function connect(
   nodes?.events.on('connection', (node) => writes.join(node))
   if (!isCluster(client)) client.on('ready', () => writes.join(client))
   outage.watch(client, events)
+  const letGo = holdOn(client)
   try {
     await firstReady(client, events, { config, waitMs: options.waitMs ?? 10_000 })
     if (config.kind === 'single') {
@@ -132,12 +133,13 @@ export async function connect(
   } catch (error) {
     outage.close()
     nodes?.close()
+    letGo()
     client.disconnect()
     throw new Error(
       `Redis at ${placeOf(config, options.embeddedSocket)} can't be used: ${textOf(error)}`,
     )
   }
-  const parts = { outage, written: () => writes.written() }
+  const parts = { outage, letGo, written: () => writes.written() }
   return nodes ? linkToNodes(client, nodes, parts) : linkTo(client, parts)
 }
 
@@ -162,23 +164,28 @@ function firstReady(
     const timer = setTimeout(() => settle(() => reject(last)), waitMs)
     const settle = (how: () => void) => {
       clearTimeout(timer)
-      events.off('error', onError).off('ready', onReady).off('end', onEnd)
+      events.off('error', onError).off('ready', onReady)
       how()
     }
     const onError = (error: Error, address?: string) => {
+      if (error.message === stopped) return
       const why = whyNoGroup(config, error.message, address)
       last = why === undefined ? error : new Error(why)
       // After a failed SELECT, ioredis would even go on with a working connection to the wrong database.
-      if (why !== undefined || hopeless.test(error.message)) onEnd()
+      if (why !== undefined || hopeless.test(error.message)) settle(() => reject(last))
     }
     const onReady = () => settle(resolve)
-    const onEnd = () => settle(() => reject(last))
-    events.on('error', onError).on('ready', onReady).on('end', onEnd)
-    client.connect().catch(() => undefined) // the `error` event has the reason
+    events.on('error', onError).on('ready', onReady)
+    client.connect().catch((error: Error) => {
+      // Not even a socket could be made, for instance because a key is none.
+      if (client.status === 'end' && error.message !== stopped) settle(() => reject(error))
+    })
   })
 }
 
 const againMs = 250
+/** What ioredis says of a connection that it has stopped itself. */
+const stopped = 'Connection is closed.'
 
 /** ioredis ends a client for good when the Sentinels announce a fail-over while it connects. Then this connects it again, until the returned function is called. */
 function holdOn(client: Redis): () => void {
@@ -197,10 +204,12 @@ function holdOn(client: Redis): () => void {
   return () => void (isHeld = false)
 }
 
-type Parts = Pick<RedisLink, 'written'> & { readonly outage: RedisOutage }
+interface Parts extends Pick<RedisLink, 'written'> {
+  readonly outage: RedisOutage
+  readonly letGo: () => void
+}
 
-function linkTo(client: Redis, { outage, written }: Parts): RedisLink {
-  const letGo = holdOn(client)
+function linkTo(client: Redis, { outage, letGo, written }: Parts): RedisLink {
   const lost = new Set<() => void>()
   let wasUp = true
   client.on('ready', () => void (wasUp = true))
@@ -230,7 +239,11 @@ function linkTo(client: Redis, { outage, written }: Parts): RedisLink {
   }
 }
 
-function linkToNodes(client: Redis, nodes: ClusterNodes, { outage, written }: Parts): RedisLink {
+function linkToNodes(
+  client: Redis,
+  nodes: ClusterNodes,
+  { outage, letGo, written }: Parts,
+): RedisLink {
   return {
     client,
     outage,
@@ -246,6 +259,7 @@ function linkToNodes(client: Redis, nodes: ClusterNodes, { outage, written }: Pa
     async close() {
       outage.close()
       nodes.close()
+      letGo()
       await end(client)
     },
   }

@@ -69,7 +69,7 @@ t.test('slots that move under load: every command is answered, each runs once', 
   if (to) await cluster.moveSlot(slot, to)
   counted.isMoving = false
   await counting
-  t.equal((await cluster.primaryOf(key)).port, to?.port)
+  await until(async () => (await cluster.primaryOf(key)) === to) // the third node hears of it later
   t.equal(Number(await link.client.hget(key, 'count')), counted.sent)
   t.ok(link.up && link.isWhole)
 })
@@ -95,7 +95,8 @@ t.test(
     t.ok(events.includes('ready'))
     t.notOk(events.includes('lost'))
     await link.client.hset(keys.account(ref), 'a', 1)
-    t.not((await cluster.primaryOf(keys.account(ref))).port, dying.port)
+    // A node that took no part in the fail-over hears of it later.
+    await until(async () => (await cluster.primaryOf(keys.account(ref))) !== dying)
     t.equal(said.filter((line) => line.startsWith('Redis is away')).length, 1)
     t.equal(said.filter((line) => line === 'Redis is connected again').length, 1)
     await dying.restart()

@@ -1,7 +1,7 @@
 // src/redis/redis.ts with real servers: what a link promises when Redis is killed, hangs, refuses or uses TLS.
 
 import { setImmediate as turn } from 'node:timers/promises'
-import type { Redis } from 'ioredis'
+import { Redis } from 'ioredis'
 import t from 'tap'
 import type { Test } from 'tap'
 import { bothWays } from '../fixtures/both-ways.ts'
@@ -234,18 +234,36 @@ withWrites('close waits for replies under way, and ends also while Redis is away
 })
 
 // As ioredis does when the Sentinels announce a fail-over at that moment; it then ends the client for good.
+const stop = (client: Redis) =>
+  (Reflect.get(client, 'connector') as { disconnect(): void }).disconnect()
+
 t.test('a client whose connector stops while it connects is connected again', async (t) => {
   const redis = await startRedis(t)
   const link = await linkTo(t, redis.socket)
   const client = singleOf(link)
-  const connector = Reflect.get(client, 'connector') as { disconnect(): void }
   let ends = 0
   client.on('end', () => ends++)
-  client.once('connecting', () => connector.disconnect())
+  client.once('connecting', () => stop(client))
   client.disconnect(true)
   await until(() => ends > 0)
   await until(() => link.up)
   t.equal(await link.client.ping(), 'PONG')
   await link.close()
   t.equal(client.status, 'end', 'and after its end it stays ended')
+})
+
+t.test('so is one whose connector stops while it connects for the first time', async (t) => {
+  const redis = await startRedis(t)
+  const { connect: first } = Redis.prototype
+  t.intercept(Redis.prototype, 'connect', {
+    value(this: Redis) {
+      Redis.prototype.connect = first
+      const connected = this.connect()
+      stop(this)
+      return connected
+    },
+    writable: true,
+  })
+  const link = await linkTo(t, redis.socket)
+  t.equal(await link.client.ping(), 'PONG')
 })
