@@ -37,7 +37,7 @@ export const keys = {
   usageDay: (ref: string, day: number) => `{${ref}}:usage:d${day}`,
   /** zset, all scores 0: session ids, so lexicographic order is creation order */
   sessions: (ref: string) => `{${ref}}:sessions`,
-  /** hash: id, created_at, updated_at, title, model, instructions, metadata, messages (how many), bytes (of all rows), counted (what it counts in the account's storage), last (the greatest message id), active (the message that is generated) */
+  /** hash: id, created_at, updated_at, title, model, instructions, metadata, messages (how many), bytes (of all rows), counted (what it counts in the account's storage), last (the greatest message id), ends (how many answers have ended, another end for the same answer included), active (the message that is generated) */
   session: (ref: string, session: string) => `{${ref}}:session:${session}`,
   /** zset, all scores 0: message ids of a session */
   messageIds: (ref: string, session: string) => `{${ref}}:session:${session}:ids`,

@@ -19,10 +19,10 @@ export const sessionScripts = {
       words: ['ok', 'session_not_found', 'storage_quota_exceeded'],
     },
     remove: { after: [storage], words: ['ok', 'session_not_found', 'again'] },
-    recent: { words: ['ok', 'session_not_found'] },
+    recent: { after: ['mark'], words: ['ok', 'session_not_found'] },
     page: { words: ['ok'] },
     begin: {
-      after: [storage, 'keep'],
+      after: [storage, 'keep', 'mark'],
       words: [
         'ok',
         'session_not_found',

@@ -108,8 +108,8 @@ const toBytes = (text: string): Buffer => Buffer.from(text, 'latin1')
 const seconds = (): number => Math.floor(Date.now() / 1000)
 
 export interface BeginRequest extends Owned, Quota {
-  /** The session's last message when its history was read; undefined for none. */
-  readonly seen: string | undefined
+  /** The mark of the session's history that was read. */
+  readonly seen: string
   /** Id and row, the answer last. */
   readonly rows: readonly (readonly [string, string])[]
   readonly claim?: ClaimWords
@@ -143,7 +143,7 @@ export class StreamRows {
     const keptS = retentionS > 0 ? retentionS + Math.ceil(lastsMs / 1000) : 0
     const { running = '', kept = '' } = claim ?? {}
     const sizes = `${sessionBytes} ${quotaWords(owned)}`
-    const head = [`${hold} ${seen ?? '-'} ${sizes}`, `${seconds()} ${keptS}`]
+    const head = [`${hold} ${seen} ${sizes}`, `${seconds()} ${keptS}`]
     const reply = await this.#run('begin', names, [...head, running, kept, ...rows.flat()])
     const { word } = reply
     if (word === 'session_busy' || word === 'older') return { word, message: textAt(reply, 2) }

@@ -4,6 +4,8 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { newId } from '../../../src/ids.ts'
 import { keys } from '../../../src/redis/redis.ts'
+import { readContext } from '../../../src/sessions/sending/prepare.ts'
+import type { Context } from '../../../src/sessions/sending/prepare.ts'
 import type { BeginRequest } from '../../../src/sessions/streams/stream-rows.ts'
 import { freePort } from '../../fixtures/free-port.ts'
 import { newHoldId } from '../../fixtures/ledger.ts'
@@ -69,15 +71,20 @@ t.test('a send that may not begin writes nothing, and says why', async (t) => {
   const { session, message: last } = idle
   const claim = { key: keys.claim(ref, 'k'), running: 'mine', kept: 'pointer' }
   await redis.set(claim.key, "another's")
-  const fresh = { session, seen: last }
+  const fresh = { session, seen: `${last}:1` }
   const [, row = ['', '']] = (await send(fresh)).rows
   const long = [row[0], 'x'.repeat(5000)] as const
   const tries: readonly [string, BeginRequest, string?][] = [
     ['session_not_found', await send({ session: newId('sess') })],
-    ['session_busy', await send({ session: busy.session, seen: busy.message }), busy.message],
+    [
+      'session_busy',
+      await send({ session: busy.session, seen: `${busy.message}:0` }),
+      busy.message,
+    ],
     ['changed', await send({ session })],
-    ['changed', await send({ session, seen: newId('msg') })],
-    ['changed', await send({ seen: newId('msg') })],
+    ['changed', await send({ session, seen: `${newId('msg')}:1` })],
+    ['changed', await send({ session, seen: `${last}:0` })],
+    ['changed', await send({ seen: `${newId('msg')}:0` })],
     ['no_hold', { ...(await send(fresh)), hold: newHoldId() }],
     ['claim_lost', await send({ ...fresh, claim })],
     ['claim_lost', await send({ ...fresh, claim: { ...claim, key: keys.claim(ref, 'gone') } })],
@@ -351,7 +358,7 @@ t.test('a withdrawn send leaves no key but its session, which is free again', as
   )
   const kept = await redis.hgetall(keys.session(ref, session))
   t.match(kept, { bytes: '0', counted: '0', messages: '0', active: undefined, title: 'T' })
-  t.match(await rows.begin(await send({ session, seen: kept.last })), { word: 'ok' })
+  t.match(await rows.begin(await send({ session, seen: `${kept.last}:0` })), { word: 'ok' })
 })
 
 t.test("a claim that stands for another's message is not withdrawn", async (t) => {
@@ -510,6 +517,25 @@ t.test(
     t.same(await rows.reclaim(owned, rest(2), cut), lost, 'the answer failed')
   },
 )
+
+t.test('a send does not begin with a history that has got another end since', async (t) => {
+  const opened = await endedElsewhere(t)
+  const { rows, owned, rest, scripts, ref, send, start } = opened
+  const { session } = owned
+  const begin = async ({ seen }: Pick<Context, 'seen'>) => {
+    const { word } = await rows.begin(await send({ session, seen }))
+    return word
+  }
+  const part = await readContext(scripts, ref, session)
+  t.match(await rows.reclaim(owned, rest(2), done(owned.message)), { word: 'ok' })
+  t.equal(await begin(part), 'changed', 'it has read a part of the answer')
+  t.equal(await begin(await readContext(scripts, ref, session)), 'ok')
+  const running = await start()
+  const none = await readContext(scripts, ref, running.session)
+  await rows.finish(running, { first: 0, count: 1, text: 'x' }, done(running.message))
+  const late = await send({ session: running.session, seen: none.seen })
+  t.same(await rows.begin(late), { word: 'changed' }, 'it has read nothing of the answer')
+})
 
 t.test('when the frames are no longer kept, the whole answer is the row alone', async (t) => {
   const { rows, owned, rest, row, redis, ref } = await endedElsewhere(t)
