@@ -294,6 +294,24 @@ export const mutants: readonly Mutant[] = [
   ),
   sessionLua('reclaim', "call('XDEL', frames, int(next_seq) .. '-0')", ''),
   one(
+    'sessions/streams/reader.ts',
+    'if (piece.isEnd) return this.stop()',
+    '',
+    'sessions/streams/streams.ts',
+  ),
+  one('sessions/streams/streams.ts', 'if (hasEnd) return undefined', ''),
+  one(
+    'sessions/streams/streams.ts',
+    'if (piece?.isLost) await rows.terminals.note(place, piece.next - 1)',
+    '',
+  ),
+  one('sessions/streams/follower.ts', 'if (isLost) await rows.terminals.note(place, next - 1)', ''),
+  one(
+    'sessions/streams/follower.ts',
+    'const isOver = !state || (state.isEnded && state.next <= this.log.next)',
+    'const isOver = !state',
+  ),
+  one(
     'sessions/streams/recording.ts',
     "if (reply.word === 'lost') return await this.#reclaim(row)",
     '',
@@ -328,11 +346,6 @@ export const mutants: readonly Mutant[] = [
   one(
     'sessions/streams/log.ts',
     'while (this.#bytes > this.#maxBytes && this.#chunks.length > 1) this.#drop()',
-    '',
-  ),
-  one(
-    'sessions/streams/streams.ts',
-    'if (seq >= next && (await rows.terminals.wasGiven(place, seq - 1))) return undefined',
     '',
   ),
   one(

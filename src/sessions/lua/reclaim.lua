@@ -18,10 +18,10 @@ local function has_status(one, status)
 end
 
 local now = now_ms()
-local found = call('HMGET', stream, 'hold', 'next', 'lost', 'cancelled', 'reclaimed')
-local owner, next_seq, lost, cancelled, reclaimed = unpack(found)
+local found = call('HMGET', stream, 'hold', 'next', 'lost', 'cancelled', 'bytes')
+local owner, next_seq, lost, cancelled, bytes = unpack(found)
 next_seq = number(next_seq)
-if owner == hold and reclaimed and next_seq == after then return { 'ok', now } end
+if owner == hold and not lost and next_seq == after then return { 'ok', now } end
 local last, active = unpack(call('HMGET', session, 'last', 'active'))
 local is_last = last == message and (not active or active == '')
 local is_whole = has_status(row, 'completed')
@@ -36,16 +36,18 @@ if owner and not follows then return { 'behind', now, int(next_seq - 1) } end
 if owner then
   if replaces then
     call('DEL', frames)
+    bytes = 0
   else
     call('XDEL', frames, int(next_seq) .. '-0')
   end
   -- `-1`, because the terminal may have had the same number, and an id is never used twice.
   call('XADD', frames, int(after) .. '-1', 'f', text, 'e', '1')
-  call('HSET', stream, 'next', int(after), 'reclaimed', '1')
+  call('HSET', stream, 'next', int(after))
   call('HDEL', stream, 'lost')
   call('PEXPIRE', stream, kept_ms)
   call('PEXPIRE', frames, kept_ms)
 end
+-- Frames that were counted at the other end are counted again, because they are kept longer now.
 end_message(session, ids, messages, storage, message, row, seconds, retention, now,
-  { bytes = owner and #text or 0, kept_ms = kept_ms })
+  { bytes = owner and number(bytes) + #text or 0, kept_ms = kept_ms })
 return { 'ok', now }

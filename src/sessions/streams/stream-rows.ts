@@ -61,8 +61,6 @@ export interface StreamState {
   readonly isEnded: boolean
   /** True when another gateway than the owner has ended the message. */
   readonly isLost: boolean
-  /** True when the owner has then put its own end in that place. */
-  readonly isReclaimed: boolean
 }
 
 /** What the frames up to `saidNext` have said, and how far frames go; the snapshot may have megabytes. */
@@ -79,6 +77,8 @@ export interface StoredBytes {
   readonly next: number
   /** True when the last frame is the terminal. */
   readonly isEnd: boolean
+  /** True when it is another gateway's; the owner may put its own end in that place at any time. */
+  readonly isLost: boolean
 }
 
 export interface StoredFrames extends Omit<StoredBytes, 'bytes'> {
@@ -209,16 +209,15 @@ export class StreamRows {
 
   /** Undefined where nothing is kept (any more). */
   async state({ ref, message }: MessagePlace): Promise<StreamState | undefined> {
-    const names = ['hold', 'next', 'ended', 'lost', 'reclaimed'] as const
+    const names = ['hold', 'next', 'ended', 'lost'] as const
     const found = await asked(this.#options.redis.hmget(keys.stream(ref, message), ...names))
-    const [hold, next, ended, lost, reclaimed] = found
+    const [hold, next, ended, lost] = found
     if (!hold) return undefined
     return {
       hold,
       next: Number(next ?? 0),
       isEnded: Boolean(ended),
       isLost: Boolean(lost),
-      isReclaimed: Boolean(reclaimed),
     }
   }
 
@@ -251,12 +250,12 @@ export class StreamRows {
     const range = redis.xrangeBuffer(key, `${seq + 1}-0`, '+', 'COUNT', batches)
     const pieces: Buffer[] = []
     let next = seq
-    let isEnd = false
+    let end: Buffer | undefined
     for (const [id, fields] of await asked(range)) {
       pieces.push(fields[1] ?? Buffer.alloc(0))
       next = Number.parseInt(id.toString(), 10)
       // Only the terminal's entry has a second field (`e`).
-      isEnd = fields.length > 2
+      end = fields[3]
     }
     const [first] = pieces
     const from = first ? frameStart(first, message, seq) : 0
@@ -265,7 +264,7 @@ export class StreamRows {
     const bytes = Buffer.concat(pieces)
     // A thousand replays would leave a hundred MiB of garbage in memory.
     for (const piece of pieces) discard(piece)
-    return { bytes, next, isEnd }
+    return { bytes, next, isEnd: end !== undefined, isLost: end?.toString() === 'lost' }
   }
 
   #end<Script extends 'finish' | 'reclaim'>(script: Script, { owned, batch, row }: OwnersEnd) {

@@ -101,7 +101,7 @@ t.test('one behind memory reads from Redis; a place that is gone cuts it', async
   const asked: number[] = []
   const stored = async (seq: number) => {
     asked.push(seq)
-    return { bytes: Buffer.from(frames[seq] ?? '', 'latin1'), next: seq + 1 }
+    return { bytes: Buffer.from(frames[seq] ?? '', 'latin1'), next: seq + 1, isEnd: false }
   }
   const behind = read(t, { log, stored })
   log.add(frames.slice(2).join(''), 4)
@@ -110,10 +110,22 @@ t.test('one behind memory reads from Redis; a place that is gone cuts it', async
   t.same(asked, [0, 1])
   t.equal(behind.client.text, retry + frames.join(''))
   t.equal(await read(t, { log }).how, 'cut')
-  const nothing = async (seq: number) => ({ bytes: Buffer.alloc(0), next: seq })
+  const nothing = async (seq: number) => ({ bytes: Buffer.alloc(0), next: seq, isEnd: false })
   t.equal(await read(t, { log, stored: nothing }).how, 'cut', 'forgotten behind its back')
   const away = () => Promise.reject(new Error('Redis is away'))
   t.equal(await read(t, { log, stored: away }).how, 'cut')
+})
+
+t.test('one that has got an end from Redis gets nothing more, whatever the log has', async (t) => {
+  const log = logOf(2)
+  const stored = async () => ({ bytes: Buffer.from('the end'), next: 2, isEnd: true })
+  for (const room of [Infinity, 1]) {
+    const reading = read(t, { log, stored })
+    reading.client.room = room
+    log.add('c', log.next + 1)
+    t.equal(await reading.how, 'ended')
+    t.equal(reading.client.text, `${retry}the end`)
+  }
 })
 
 t.test('a log that breaks cuts its readers off, behind all that there was', async (t) => {

@@ -134,7 +134,11 @@ t.test('frames come out as they went in, from any place, whatever is in them', a
     }
     t.ok(text === frames.slice(seq).join(''), `from ${seq}`)
   }
-  t.same(await rows.frames(owned, 999), { text: '', next: 999, isEnd: false }, 'ahead')
+  t.same(
+    await rows.frames(owned, 999),
+    { text: '', next: 999, isEnd: false, isLost: false },
+    'ahead',
+  )
 })
 
 t.test('appending again changes nothing; an overlap or a gap is reported', async (t) => {
@@ -319,7 +323,7 @@ t.test('finished twice is once: row, bytes, lock, and frames that go after a whi
   t.same(await all(opened), after)
   t.match(await rows.finish(owned, { ...end, count: 2 }, ''), { word: 'lost' })
   t.match(await row(owned), { status: 'completed', content: 'x' })
-  t.same(await rows.frames(owned, 0), { text: first + last, next: 2, isEnd: true })
+  t.same(await rows.frames(owned, 0), { text: first + last, next: 2, isEnd: true, isLost: false })
   t.match(await rows.state(owned), { isEnded: true, isLost: false, next: 2 })
   t.match(await rows.words(owned), { said: '' })
   const session = await redis.hgetall(keys.session(ref, owned.session))
@@ -413,7 +417,7 @@ t.test('an owner is gone when its hold is, and it has been silent; not before', 
   t.match(await row(owned), { status: 'completed' })
   t.match(await rows.state(owned), { isEnded: true, isLost: true, next: 1 })
   const text = `id: ${owned.message}:0\ndata: {}\n\n`
-  t.same(await rows.frames(owned, 0), { text, next: 1, isEnd: true })
+  t.same(await rows.frames(owned, 0), { text, next: 1, isEnd: true, isLost: true })
   t.equal(await redis.hget(keys.session(ref, owned.session), 'active'), null)
 })
 
@@ -464,15 +468,30 @@ t.test('an owner with a whole answer puts it in the place of the other end, once
   t.match(await rows.reclaim(owned, rest(2), whole), { word: 'ok' }, 'its reply was lost')
   t.same(await all(opened), after)
   t.match(await row(owned), { status: 'completed', content: 'x' })
-  t.same(await rows.frames(owned, 0), { text: frames.join(''), next: 4, isEnd: true })
-  t.same(await rows.frames(owned, 3), { text: frames[3], next: 4, isEnd: true })
-  const state = { isEnded: true, isLost: false, isReclaimed: true, next: 4 }
+  const end = { next: 4, isEnd: true, isLost: false }
+  t.same(await rows.frames(owned, 0), { text: frames.join(''), ...end })
+  t.same(await rows.frames(owned, 3), { text: frames[3], ...end })
+  const state = { isEnded: true, isLost: false, next: 4 }
   t.match(await rows.state(owned), state)
   t.ok((await redis.pttl(keys.frames(ref, owned.message))) > 0)
   const { session } = owned
   const sizes = (await redis.hvals(keys.messages(ref, session))).map((text) => text.length)
   const bytes = sizes.reduce((sum, size) => sum + size, 0)
   t.equal(Number(await redis.hget(keys.session(ref, session), 'bytes')), bytes)
+})
+
+t.test('all frames count in the storage as long as the whole answer is kept', async (t) => {
+  for (const isAnew of [false, true]) {
+    const { rows, owned, frames, rest, redis, ref } = await endedElsewhere(t, { server: shared })
+    const counted = async () => {
+      const [, , since] = (await redis.hget(keys.storage(ref), 'frames'))?.split(' ') ?? []
+      return Number(since)
+    }
+    const before = await counted()
+    await rows.reclaim(owned, { ...rest(2), isAnew }, done(owned.message))
+    const kept = frames.slice(isAnew ? 2 : 0).join('')
+    t.equal((await counted()) - before, 1024 + Math.ceil(kept.length * 1.25))
+  }
 })
 
 t.test('one more frame than Redis had, or fewer frames kept, are put there too', async (t) => {
