@@ -40,7 +40,6 @@ export const sessionScripts = {
       after: [storage, 'keep', 'forgotten', 'ending'],
       words: ['ok', 'lost', 'behind', 'forgotten'],
     },
-    reclaim: { after: [storage, 'keep', 'ending'], words: ['ok', 'lost', 'behind'] },
     withdraw: { after: [storage], words: ['ok', 'lost'] },
     lost: { after: [storage, 'keep', 'ending'], words: ['ok', 'alive', 'ended', 'again'] },
     amend: { after: [storage], words: ['ok', 'changed'] },

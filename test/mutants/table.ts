@@ -273,8 +273,8 @@ export const mutants: readonly Mutant[] = [
   sessionLua('append', 'if is_unsaid or is_newest then break end', 'if is_newest then break end'),
   sessionLua(
     'finish',
-    'local is_this_end = not lost and next_seq == after',
-    'local is_this_end = next_seq == after',
+    "if ended and not lost then return { next_seq == after and 'ok' or 'lost', now } end",
+    "if ended then return { next_seq == after and 'ok' or 'lost', now } end",
   ),
   sessionLua('withdraw', "if claim and call('GET', claim) == kept then", 'if false then'),
   sessionLua(
@@ -283,16 +283,16 @@ export const mutants: readonly Mutant[] = [
     '',
   ),
   sessionLua(
-    'reclaim',
-    "if not is_last or not is_whole or not was_cut then return { 'lost', now } end",
+    'finish',
+    "if has_other_end and (cancelled or not may_replace_end()) then return { 'lost', now } end",
     '',
   ),
+  sessionLua('finish', "call('XDEL', frames, int(next_seq) .. '-0')", ''),
   sessionLua(
-    'reclaim',
-    "if owner and (owner ~= hold or not lost or cancelled) then return { 'lost', now } end",
-    '',
+    'finish',
+    'local reached = lost and next_seq - 1 or next_seq',
+    'local reached = next_seq',
   ),
-  sessionLua('reclaim', "call('XDEL', frames, int(next_seq) .. '-0')", ''),
   one(
     'sessions/streams/reader.ts',
     'if (piece.isEnd) return this.stop()',
@@ -311,13 +311,7 @@ export const mutants: readonly Mutant[] = [
     'const isOver = !state || (state.isEnded && state.next <= this.log.next)',
     'const isOver = !state',
   ),
-  one(
-    'sessions/streams/recording.ts',
-    "if (reply.word === 'lost') return await this.#reclaim(row)",
-    '',
-    'sessions/streams/recording.ts',
-    'journeys/session-owner-back.ts',
-  ),
+  one('sessions/streams/recording.ts', "hasOtherEnd = reply.word === 'lost' && !isLast", ''),
   sessionLua(
     'amend',
     "if call('HGET', messages, message) ~= before then return { 'changed', now } end",

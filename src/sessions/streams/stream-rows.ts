@@ -161,12 +161,10 @@ export class StreamRows {
 
   /** Writes the last frames and the final row, and frees the session. Calling it again has no further effect. */
   async finish(owned: Owned, batch: Batch, row: string): Promise<Appended> {
-    return toAppended(await this.#end('finish', { owned, batch, row }))
-  }
-
-  /** The same for a message that another gateway has ended meanwhile: the whole answer takes the place of that end. `lost` where that end stays. */
-  async reclaim(owned: Owned, batch: Batch, row: string): Promise<Appended> {
-    return toAppended(await this.#end('reclaim', { owned, batch, row }))
+    const { first, count, text, isAnew = false } = batch
+    const head = `${owned.hold} ${first} ${count} ${isAnew ? 1 : 0}`
+    const words = [head, toBytes(text), this.#keptWords(owned), row]
+    return toAppended(await this.#run('finish', this.#rowNames(owned), words))
   }
 
   /** Takes a send back: its messages, its stream and its claim. */
@@ -267,18 +265,11 @@ export class StreamRows {
     return { bytes, next, isEnd: end !== undefined, isLost: end?.toString() === 'lost' }
   }
 
-  #end<Script extends 'finish' | 'reclaim'>(script: Script, { owned, batch, row }: OwnersEnd) {
-    const { first, count, text, isAnew = false } = batch
-    const head = `${owned.hold} ${first} ${count} ${isAnew ? 1 : 0}`
-    const words = [head, toBytes(text), this.#keptWords(owned), row]
-    return this.#run(script, this.#rowNames(owned), words)
-  }
-
   #rowNames({ ref, session, message }: MessagePlace): string[] {
     return [...streamKeys(ref, message), ...sessionKeys(ref, session), keys.storage(ref)]
   }
 
-  /** ARGV 3 of finish, reclaim and lost. */
+  /** ARGV 3 of finish and lost. */
   #keptWords({ message }: MessagePlace): string {
     return `${message} ${seconds()} ${this.#options.replayKeepMs} ${this.#options.retentionS}`
   }
@@ -288,11 +279,4 @@ function toAppended(reply: Reply<SessionWords['append']>): Appended {
   const { word } = reply
   if (word === 'ok') return { word, isCancelled: reply.values[2] === 1 }
   return word === 'behind' ? { word, next: numberAt(reply, 2) } : { word }
-}
-
-/** What the owner knows at the end. */
-interface OwnersEnd {
-  readonly owned: Owned
-  readonly batch: Batch
-  readonly row: string
 }

@@ -57,7 +57,7 @@ async function follow(t: Test, { next = 0, ...setup }: Setup & { next?: number }
   /** The owner is back with all frames from this one on. */
   const reclaim = (first: number) => {
     const rest = { first, count: 20 - first, text: frames.slice(first).join('') }
-    return rows.reclaim(owned, rest, done(owned.message))
+    return rows.finish(owned, rest, done(owned.message))
   }
   return {
     ...opened,

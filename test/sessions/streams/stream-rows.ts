@@ -431,7 +431,8 @@ t.test('an owner that wakes too late is told so, also with as many frames', asyn
   const after = await all(opened)
   const end = { first: 0, count: 1, text: 'x' }
   t.same(await rows.append(owned, end), { word: 'lost' })
-  t.same(await rows.finish(owned, end, done(owned.message)), { word: 'lost' })
+  const failed = JSON.stringify(rowOf({ id: owned.message, status: 'failed' }))
+  t.same(await rows.finish(owned, end, failed), { word: 'lost' })
   t.same(await all(opened), after)
   t.match(await row(owned), { status: 'incomplete' })
 })
@@ -460,12 +461,12 @@ t.test('an owner with a whole answer puts it in the place of the other end, once
   const opened = await endedElsewhere(t)
   const { rows, owned, frames, rest, row, redis, ref } = opened
   const whole = done(owned.message)
-  t.same(await rows.reclaim(owned, rest(3), whole), { word: 'behind', next: 2 })
-  t.same(await rows.reclaim(owned, rest(1), whole), { word: 'behind', next: 2 })
+  t.same(await rows.finish(owned, rest(3), whole), { word: 'behind', next: 2 })
+  t.same(await rows.finish(owned, rest(1), whole), { word: 'behind', next: 2 })
   t.match(await row(owned), { status: 'incomplete' })
-  t.match(await rows.reclaim(owned, rest(2), whole), { word: 'ok' })
+  t.match(await rows.finish(owned, rest(2), whole), { word: 'ok' })
   const after = await all(opened)
-  t.match(await rows.reclaim(owned, rest(2), whole), { word: 'ok' }, 'its reply was lost')
+  t.match(await rows.finish(owned, rest(2), whole), { word: 'ok' }, 'its reply was lost')
   t.same(await all(opened), after)
   t.match(await row(owned), { status: 'completed', content: 'x' })
   const end = { next: 4, isEnd: true, isLost: false }
@@ -488,7 +489,7 @@ t.test('all frames count in the storage as long as the whole answer is kept', as
       return Number(since)
     }
     const before = await counted()
-    await rows.reclaim(owned, { ...rest(2), isAnew }, done(owned.message))
+    await rows.finish(owned, { ...rest(2), isAnew }, done(owned.message))
     const kept = frames.slice(isAnew ? 2 : 0).join('')
     t.equal((await counted()) - before, 1024 + Math.ceil(kept.length * 1.25))
   }
@@ -497,11 +498,11 @@ t.test('all frames count in the storage as long as the whole answer is kept', as
 t.test('one more frame than Redis had, or fewer frames kept, are put there too', async (t) => {
   const one = await endedElsewhere(t)
   const last = { first: 2, count: 1, text: one.frames[2] ?? '' }
-  t.match(await one.rows.reclaim(one.owned, last, done(one.owned.message)), { word: 'ok' })
+  t.match(await one.rows.finish(one.owned, last, done(one.owned.message)), { word: 'ok' })
   t.match(await one.rows.frames(one.owned, 1), { next: 3, isEnd: true })
   const some = await endedElsewhere(t)
   const anew = { ...some.rest(3), isAnew: true }
-  t.match(await some.rows.reclaim(some.owned, anew, done(some.owned.message)), { word: 'ok' })
+  t.match(await some.rows.finish(some.owned, anew, done(some.owned.message)), { word: 'ok' })
   t.equal(await some.rows.frames(some.owned, 0), undefined, 'no longer kept')
   t.match(await some.rows.frames(some.owned, 3), { text: some.frames[3], isEnd: true })
 })
@@ -528,12 +529,12 @@ t.test(
       const one = await endedElsewhere(t, { server: shared })
       await change(one)
       const before = await all(one)
-      t.same(await one.rows.reclaim(one.owned, one.rest(2), done(one.owned.message)), lost, name)
+      t.same(await one.rows.finish(one.owned, one.rest(2), done(one.owned.message)), lost, name)
       t.same(await all(one), before, name)
     }
     const { rows, owned, rest } = await endedElsewhere(t, { server: shared })
     const cut = JSON.stringify(rowOf({ id: owned.message, status: 'failed', content: 'x' }))
-    t.same(await rows.reclaim(owned, rest(2), cut), lost, 'the answer failed')
+    t.same(await rows.finish(owned, rest(2), cut), lost, 'the answer failed')
   },
 )
 
@@ -546,7 +547,7 @@ t.test('a send does not begin with a history that has got another end since', as
     return word
   }
   const part = await readContext(scripts, ref, session)
-  t.match(await rows.reclaim(owned, rest(2), done(owned.message)), { word: 'ok' })
+  t.match(await rows.finish(owned, rest(2), done(owned.message)), { word: 'ok' })
   t.equal(await begin(part), 'changed', 'it has read a part of the answer')
   t.equal(await begin(await readContext(scripts, ref, session)), 'ok')
   const running = await start()
@@ -559,7 +560,7 @@ t.test('a send does not begin with a history that has got another end since', as
 t.test('when the frames are no longer kept, the whole answer is the row alone', async (t) => {
   const { rows, owned, rest, row, redis, ref } = await endedElsewhere(t)
   await redis.del(keys.stream(ref, owned.message), keys.frames(ref, owned.message))
-  t.match(await rows.reclaim(owned, rest(2), done(owned.message)), { word: 'ok' })
+  t.match(await rows.finish(owned, rest(2), done(owned.message)), { word: 'ok' })
   t.match(await row(owned), { status: 'completed', content: 'x' })
   t.equal(await redis.exists(keys.stream(ref, owned.message)), 0)
 })
