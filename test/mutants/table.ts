@@ -295,7 +295,7 @@ export const mutants: readonly Mutant[] = [
   ),
   one(
     'sessions/streams/reader.ts',
-    'if (piece.isEnd) return this.stop()',
+    'if (piece.isEnd) this.stop()',
     '',
     'sessions/streams/streams.ts',
   ),

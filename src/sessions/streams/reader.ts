@@ -124,9 +124,10 @@ export class Reader {
     if (!piece || piece.bytes.length === 0) throw new GatewayError('stream_expired')
     if (this.#isEnded) return
     const isTaken = this.#giveBytes(piece)
-    // The log may have another end, or get one: of a message that another gateway has ended, and its owner again.
-    if (piece.isEnd) return this.stop()
+    if (piece.isEnd) clearInterval(this.#heartbeat)
     if (!isTaken) await this.#out.drained()
+    // The log may have another end, or get one: of a message that another gateway has ended, and its owner again.
+    if (piece.isEnd) this.stop()
   }
 
   async #wait(until: Promise<void>): Promise<void> {

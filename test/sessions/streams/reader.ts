@@ -117,15 +117,18 @@ t.test('one behind memory reads from Redis; a place that is gone cuts it', async
 })
 
 t.test('one that has got an end from Redis gets nothing more, whatever the log has', async (t) => {
+  mock.timers.enable({ apis: ['setInterval'] })
+  t.teardown(() => mock.timers.reset())
   const log = logOf(2)
   const stored = async () => ({ bytes: Buffer.from('the end'), next: 2, isEnd: true })
-  for (const room of [Infinity, 1]) {
-    const reading = read(t, { log, stored })
-    reading.client.room = room
-    log.add('c', log.next + 1)
-    t.equal(await reading.how, 'ended')
-    t.equal(reading.client.text, `${retry}the end`)
-  }
+  const { client, how } = read(t, { log, stored, heartbeatMs: 10 })
+  client.room = 1
+  while (client.text === '') await new Promise(setImmediate)
+  mock.timers.tick(100)
+  log.add('c', 3)
+  client.take()
+  t.equal(await how, 'ended')
+  t.equal(client.text, `${retry}the end`)
 })
 
 t.test('a log that breaks cuts its readers off, behind all that there was', async (t) => {
