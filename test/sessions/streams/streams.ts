@@ -220,7 +220,9 @@ t.test('who gets the other end from Redis gets that alone, and nothing behind it
   await silence(owned)
   t.match(await streams.look(owned), { status: 'incomplete' })
   const got = reading()
-  while (!(await rows.terminals.wasGiven(owned, 3))) await new Promise(setImmediate)
+  for (let looks = 0; looks < 1000 && !(await rows.terminals.wasGiven(owned, 3)); looks++) {
+    await new Promise(setImmediate)
+  }
   const { rest, row } = wholeOf(owned)
   t.match(await rows.finish(owned, rest, row), { word: 'ok' })
   mock.timers.tick(200)
