@@ -479,6 +479,9 @@ t.test('an owner with a whole answer puts it in the place of the other end, once
   const sizes = (await redis.hvals(keys.messages(ref, session))).map((text) => text.length)
   const bytes = sizes.reduce((sum, size) => sum + size, 0)
   t.equal(Number(await redis.hget(keys.session(ref, session), 'bytes')), bytes)
+  const counted = sizes.reduce((sum, size) => sum + 512 + size + Math.ceil(size / 4), 0)
+  t.equal(Number(await redis.hget(keys.session(ref, session), 'counted')), counted)
+  t.equal(Number(await redis.hget(keys.storage(ref), 'sessions')), counted)
 })
 
 t.test('all frames count in the storage as long as the whole answer is kept', async (t) => {
