@@ -37,7 +37,7 @@ export const keys = {
   usageDay: (ref: string, day: number) => `{${ref}}:usage:d${day}`,
   /** zset, all scores 0: session ids, so lexicographic order is creation order */
   sessions: (ref: string) => `{${ref}}:sessions`,
-  /** hash: id, created_at, updated_at, title, model, instructions, metadata, messages (how many), bytes (of all rows), counted (what it counts in the account's storage), last (the greatest message id), active (the message that is generated) */
+  /** hash: id, created_at, updated_at, title, model, instructions, metadata, messages (how many), bytes (of all rows), counted (what it counts in the account's storage), last (the greatest message id), ends (how many answers have ended, another end for the same answer included), active (the message that is generated) */
   session: (ref: string, session: string) => `{${ref}}:session:${session}`,
   /** zset, all scores 0: message ids of a session */
   messageIds: (ref: string, session: string) => `{${ref}}:session:${session}:ids`,
@@ -45,7 +45,7 @@ export const keys = {
   messages: (ref: string, session: string) => `{${ref}}:session:${session}:messages`,
   /** hash: hold (the id of its generation's hold), next (the next seq), bytes, counted (bytes that its session counts for it while it runs), touched (ms of the last append), cancelled, ended, lost (not ended by its owner), said and said_next (the text of the frames before seq said_next), `to:<seq>` (terminal events that readers of a lost stream got); EXPIRE when ended */
   stream: (ref: string, message: string) => `{${ref}}:stream:${message}`,
-  /** stream: frames in batches, each under `<seq of its last frame + 1>-0` as `f`, the last with `e`; EXPIRE when ended */
+  /** stream: frames in batches, each under `<seq of its last frame + 1>-0` as `f`, the last with `e`: 1 from its owner, `lost` from another gateway; EXPIRE when ended */
   frames: (ref: string, message: string) => `{${ref}}:frames:${message}`,
   /** zset, all scores 0: file ids of the account */
   files: (ref: string) => `{${ref}}:files`,

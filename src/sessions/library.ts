@@ -19,10 +19,10 @@ export const sessionScripts = {
       words: ['ok', 'session_not_found', 'storage_quota_exceeded'],
     },
     remove: { after: [storage], words: ['ok', 'session_not_found', 'again'] },
-    recent: { words: ['ok', 'session_not_found'] },
+    recent: { after: ['mark'], words: ['ok', 'session_not_found'] },
     page: { words: ['ok'] },
     begin: {
-      after: [storage, 'keep'],
+      after: [storage, 'keep', 'mark'],
       words: [
         'ok',
         'session_not_found',
@@ -40,7 +40,6 @@ export const sessionScripts = {
       after: [storage, 'keep', 'forgotten', 'ending'],
       words: ['ok', 'lost', 'behind', 'forgotten'],
     },
-    reclaim: { after: [storage, 'keep', 'ending'], words: ['ok', 'lost', 'behind'] },
     withdraw: { after: [storage], words: ['ok', 'lost'] },
     lost: { after: [storage, 'keep', 'ending'], words: ['ok', 'alive', 'ended', 'again'] },
     amend: { after: [storage], words: ['ok', 'changed'] },

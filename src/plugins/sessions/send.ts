@@ -146,7 +146,7 @@ async function readSend(parts: SendParts, x: Exchange, send: Send): Promise<Pend
   x.facts.model = model.id
   const owned: Owned = { ref, session, message: draft.id, hold }
   const rows = stored.map((row) => [row.id, JSON.stringify(row)] as const)
-  const begin = { ...owned, seen: context.last, rows, lastsMs: model.timeouts.totalMs }
+  const begin = { ...owned, seen: context.seen, rows, lastsMs: model.timeouts.totalMs }
   const wish = { stream: send.stream, onDisconnect: send.onDisconnect }
   const images = filling?.images.map(({ id }) => ({ id })) ?? []
   return { wish, prepared, current, filling, images, begin, isBegun: false, needsWithdrawal: false }
@@ -189,7 +189,9 @@ async function begin(parts: SendParts, x: Exchange, pending: PendingSend): Promi
       // With a claim, the history was read before the wait for the
       // claim: a repeated send reads the session as it is now.
       if (x.claim) throw new GatewayError('idempotency_in_progress')
-      throw new GatewayError('session_busy', { message: 'Another message was sent meanwhile.' })
+      throw new GatewayError('session_busy', {
+        message: 'Another message was sent meanwhile, or an answer has ended.',
+      })
     case 'claim_lost':
       throw new GatewayError('idempotency_in_progress')
     case 'full':

@@ -2,9 +2,8 @@
 -- the answer in progress, its stream, the session's lock.
 -- KEYS: session, message ids, messages, stream of the answer, hold rows, storage, account, claim of an Idempotency-Key
 --       (not given where none came)
--- ARGV: 1 `<hold> <the session's last message id when its history was read, or -> <bytes a session may have> <quota>
---       <quota without money>`; 2 `<now, s> <retention, s>`; 3 running claim, or ''; 4 kept claim;
---       5… id and row of each message, the answer last
+-- ARGV: 1 `<hold> <mark of the history that was read> <bytes a session may have> <quota> <quota without money>`;
+--       2 `<now, s> <retention, s>`; 3 running claim, or ''; 4 kept claim; 5… id and row of each message, the answer last
 -- Reply: ok, now | session_not_found, now | session_busy, now, message id | no_hold, now | changed, now
 --      | claim_lost, now | older, now, the session's last message id | full, now, bytes it has
 --      | storage_quota_exceeded, now
@@ -16,11 +15,11 @@ local seconds, retention = match(ARGV[2], '^(%d+) (%d+)$')
 local running, kept, first_row = ARGV[3], ARGV[4], 5
 
 local now = now_ms()
-local found = call('HMGET', session, 'id', 'active', 'last', 'bytes', 'messages', 'counted')
-local id, active, last, bytes, count, counted = unpack(found)
+local found = call('HMGET', session, 'id', 'active', 'last', 'bytes', 'messages', 'counted', 'ends')
+local id, active, last, bytes, count, counted, ends = unpack(found)
 if not id then return { 'session_not_found', now } end
 if active and active ~= '' then return { 'session_busy', now, active } end
-if (last or '-') ~= seen then return { 'changed', now } end
+if history_mark(last, ends) ~= seen then return { 'changed', now } end
 if call('HEXISTS', hold_rows, hold) == 0 then return { 'no_hold', now } end
 if claim and call('GET', claim) ~= running then return { 'claim_lost', now } end
 if last and ARGV[first_row] <= last then return { 'older', now, last } end

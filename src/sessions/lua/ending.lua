@@ -8,8 +8,8 @@ local function end_message(session, ids, messages, storage, message, row, second
   local taken = STREAM_BYTES + weight(stream.bytes)
   local frames = window_with(stored.frames, taken, now, number(stream.kept_ms))
   local old_row = call('HGET', messages, message)
-  local found = call('HMGET', session, 'id', 'active', 'bytes', 'counted', 'last', 'messages')
-  local id, active, bytes, counted_before, last, count = unpack(found)
+  local found = call('HMGET', session, 'id', 'active', 'bytes', 'counted', 'last', 'messages', 'ends')
+  local id, active, bytes, counted_before, last, count, ends = unpack(found)
   if not id or row == '' then
     call('HSET', storage, 'frames', frames)
     return
@@ -27,7 +27,7 @@ local function end_message(session, ids, messages, storage, message, row, second
   call('HSET', messages, message, row)
   local counted = math.max(0, counted_before + more - number(stream.counted))
   call('HSET', session, 'updated_at', seconds, 'bytes', int(number(bytes) + #row - old_bytes),
-    'counted', int(counted))
+    'counted', int(counted), 'ends', int(number(ends) + 1))
   call('HSET', storage, 'sessions', int(stored.sessions + counted - counted_before), 'frames', frames)
   if active == message then call('HDEL', session, 'active') end
   keep(session, { ids, messages }, tonumber(retention), storage, id, counted)

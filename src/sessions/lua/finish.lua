@@ -1,8 +1,10 @@
 -- Purpose: the owner ends a message: writes its last frames with the terminal and its final row, and frees the session.
+-- If another gateway has ended the message meanwhile, a whole answer takes the place of that end, unless the session has
+-- gone on since, or the message was cancelled.
 -- KEYS: stream, frames, session, message ids, messages, storage
 -- ARGV: 1 `<hold> <seq of the first frame> <how many> <1 = replaces the frames in Redis>`; 2 the frames;
 --       3 `<message id> <now, s> <ms that frames are kept> <retention, s>`; 4 the message's row
--- Reply: ok, now | lost, now | behind, now, seq of the frame that Redis needs next
+-- Reply: ok, now | lost, now: another end stays | behind, now, seq of the frame that Redis needs next
 --      | forgotten, now: Redis has neither stream nor session
 
 local stream, frames, session, ids, messages = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -12,34 +14,47 @@ local text, row = ARGV[2], ARGV[4]
 local message, seconds, kept_ms, retention = match(ARGV[3], '^(%S+) (%d+) (%d+) (%d+)$')
 first, count = number(first), number(count)
 local after, replaces = first + count, anew == '1'
+local function may_replace_end()
+  local last, active = unpack(call('HMGET', session, 'last', 'active'))
+  local is_last = last == message and (not active or active == '')
+  return is_last and has_status(row, 'completed')
+    and has_status(call('HGET', messages, message), 'incomplete')
+end
 
 local now = now_ms()
-local found = call('HMGET', stream, 'hold', 'ended', 'next', 'lost', 'bytes', 'counted')
-local owner, ended, next_seq, lost, bytes, counted = unpack(found)
+local found = call('HMGET', stream, 'hold', 'ended', 'next', 'lost', 'cancelled', 'bytes', 'counted')
+local owner, ended, next_seq, lost, cancelled, bytes, counted = unpack(found)
 next_seq = number(next_seq)
 local is_gone = not owner
-if is_gone then
-  local word = why_gone(session, messages, message)
-  if word then return { word, now } end
-elseif owner ~= hold then
-  return { 'lost', now }
-end
-if ended then
-  local is_this_end = not lost and next_seq == after
-  return { is_this_end and 'ok' or 'lost', now }
-end
-local follows = next_seq == first or replaces
-if not follows then return { 'behind', now, next_seq } end
+local word = is_gone and why_gone(session, messages, message)
+if word == 'forgotten' then return { word, now } end
+if owner and owner ~= hold then return { 'lost', now } end
+if ended and not lost then return { next_seq == after and 'ok' or 'lost', now } end
+local has_other_end = lost or word == 'lost'
+if has_other_end and (cancelled or not may_replace_end()) then return { 'lost', now } end
 
-if is_gone or replaces then
-  call('DEL', frames)
-  bytes = 0
+-- If the message has ended and its stream is no longer kept, only the row counts.
+local has_stream = word ~= 'lost'
+if has_stream then
+  -- The last frame of a lost stream is the other gateway's terminal.
+  local reached = lost and next_seq - 1 or next_seq
+  local follows = reached == first or replaces
+  if not follows then return { 'behind', now, reached } end
+  if is_gone or replaces then
+    call('DEL', frames)
+    bytes = 0
+  elseif lost then
+    call('XDEL', frames, int(next_seq) .. '-0')
+  end
+  -- `-1`, because the other terminal may have had the same number, and an id is never used twice.
+  call('XADD', frames, int(after) .. (lost and '-1' or '-0'), 'f', text, 'e', '1')
+  call('HSET', stream, 'hold', hold, 'next', int(after), 'ended', '1')
+  call('HDEL', stream, 'said', 'said_next', 'lost')
+  call('PEXPIRE', stream, kept_ms)
+  call('PEXPIRE', frames, kept_ms)
 end
-call('XADD', frames, int(after) .. '-0', 'f', text, 'e', '1')
-call('HSET', stream, 'hold', hold, 'next', int(after), 'ended', '1')
-call('HDEL', stream, 'said', 'said_next')
-call('PEXPIRE', stream, kept_ms)
-call('PEXPIRE', frames, kept_ms)
-end_message(session, ids, messages, storage, message, row, seconds, retention, now,
-  { bytes = number(bytes) + #text, counted = counted, kept_ms = kept_ms })
+-- The frames of a lost stream are counted again, because they are kept longer now; its session no longer counts them.
+end_message(session, ids, messages, storage, message, row, seconds, retention, now, {
+  bytes = has_stream and number(bytes) + #text or 0, counted = lost and 0 or counted, kept_ms = kept_ms
+})
 return { 'ok', now }

@@ -31,7 +31,7 @@ local seq = number(next_seq)
 -- Redis has lost the stream but not its frames: their numbers would forbid the terminal's.
 if not owner then call('DEL', frames) end
 call('XADD', frames, int(seq + 1) .. '-0', 'f',
-  'id: ' .. message .. ':' .. int(seq) .. '\n' .. data, 'e', '1')
+  'id: ' .. message .. ':' .. int(seq) .. '\n' .. data, 'e', 'lost')
 call('HSET', stream, 'hold', hold, 'next', int(seq + 1), 'ended', '1', 'lost', '1')
 call('HDEL', stream, 'said', 'said_next')
 call('PEXPIRE', stream, kept_ms)

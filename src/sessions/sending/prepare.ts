@@ -222,10 +222,14 @@ export interface Context {
   readonly last: string | undefined
   /** Id of the message that is being generated. */
   readonly active: string | undefined
+  /** A mark of this history: `begin` refuses a send when the history has changed since. */
+  readonly seen: string
   /** Newest first, in chunks. The first chunk is already read, and may be empty; each other one is a flight. */
   messages(): AsyncGenerator<StoredMessage, void>
 }
 
+/** Where the rows begin in the reply of recent.lua. */
+const firstRow = 8
 const chunkMessages = 256
 const chunkBytes = 1024 * 1024
 /** Is read before the send has its turn, for many sends at a time. */
@@ -254,17 +258,18 @@ export async function readContext(
     instructions: textAt(first, 4) || null,
     last: textAt(first, 5) || undefined,
     active: textAt(first, 6) || undefined,
+    seen: textAt(first, 7),
     async *messages() {
       let before = ''
       for (let reply = first; ;) {
         let oldest: string | undefined
-        for (const row of reply.values.slice(7)) {
+        for (const row of reply.values.slice(firstRow)) {
           const message = parseStored(String(row))
           if (!message) continue
           oldest = message.id
           yield message
         }
-        const isEmpty = reply.values.length === 7
+        const isEmpty = reply.values.length === firstRow
         if (reply.values[2] !== 1 || (oldest === undefined && !isEmpty)) return
         before = oldest ?? before
         reply = await read(before, chunkBytes, 1)

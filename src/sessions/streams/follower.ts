@@ -81,24 +81,21 @@ export class Follower {
     this.#quiet++
     if (this.#quiet < quietPolls) return
     this.#quiet = 0
-    // Without a stream, the message was withdrawn or deleted: nothing will come.
-    if (await rows.state(place)) await lost.finish(place)
-    else this.log.break()
+    const state = await rows.state(place)
+    // Without a stream, the message was withdrawn or deleted. An end before the frames here: Redis has lost some. In both
+    // cases nothing will come.
+    const isOver = !state || (state.isEnded && state.next <= this.log.next)
+    if (isOver) this.log.break()
+    else await lost.finish(place)
   }
 
-  async #take({ text, next, isEnd }: StoredFrames): Promise<void> {
+  async #take({ text, next, isEnd, isLost }: StoredFrames): Promise<void> {
     const { place, rows } = this.#options
     this.#quiet = 0
-    const isLost = isEnd && (await noteIfLost(place, rows))
+    // Readers get this terminal now: one that comes again after it must not get another.
+    if (isLost) await rows.terminals.note(place, next - 1)
     this.log.add(text, next)
     this.log.stored(next)
     if (isEnd) this.log.end({ isLost })
   }
-}
-
-/** Whether another gateway has ended the message. Then notes that readers get the terminal now, so that a reader that comes again after it does not get it twice. */
-async function noteIfLost(place: MessagePlace, rows: StreamRows): Promise<boolean> {
-  const state = await rows.state(place)
-  if (state?.isLost) await rows.terminals.note(place, state.next - 1)
-  return state?.isLost ?? false
 }

@@ -10,7 +10,7 @@ import type { StreamOut } from '../../http/client-stream.ts'
 import type { FrameLog, Piece } from './log.ts'
 import type { StoredBytes } from './stream-rows.ts'
 
-type StoredPiece = Omit<StoredBytes, 'isEnd'>
+type StoredPiece = Omit<StoredBytes, 'isLost'>
 
 export interface ReaderOptions {
   readonly log: FrameLog
@@ -122,7 +122,12 @@ export class Reader {
   async #catchUp(): Promise<void> {
     const piece = await this.#options.stored(this.#seq)
     if (!piece || piece.bytes.length === 0) throw new GatewayError('stream_expired')
-    if (!this.#isEnded && !this.#giveBytes(piece)) await this.#out.drained()
+    if (this.#isEnded) return
+    const isTaken = this.#giveBytes(piece)
+    if (piece.isEnd) clearInterval(this.#heartbeat)
+    if (!isTaken) await this.#out.drained()
+    // The log may have another end, or get one: of a message that another gateway has ended, and its owner again.
+    if (piece.isEnd) this.stop()
   }
 
   async #wait(until: Promise<void>): Promise<void> {

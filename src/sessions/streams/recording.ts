@@ -191,27 +191,17 @@ export class Recording implements StreamOut {
     const { rows, owned } = this.#options
     // Redis may have more or fewer frames than this process knew: its reply then says which frame it needs next.
     let misses = 0
+    let hasOtherEnd = false
     while (misses < 3 && !this.isLost) {
-      const batch = this.#mustReplace ? this.#all() : this.#batch()
+      const batch: Batch = this.#mustReplace || hasOtherEnd ? this.#all() : this.#batch()
       const isLast = batch.text.length === this.#pending.length
       const reply = await (isLast ? rows.finish(owned, batch, row) : rows.append(owned, batch))
       const isTaken = reply.word === 'ok'
       if (isTaken && isLast) return true
-      if (reply.word === 'lost') return await this.#reclaim(row)
       if (!isTaken) misses++
-      this.#learn(reply, batch)
-    }
-    return this.isLost
-  }
-
-  /** Another gateway has ended the message, because this one could not reach Redis. The whole answer takes the place of that end. */
-  async #reclaim(row: string): Promise<boolean> {
-    const { rows, owned } = this.#options
-    for (let misses = 0; misses < 3 && !this.isLost; misses++) {
-      const batch = this.#all()
-      const reply = await rows.reclaim(owned, batch, row)
-      if (reply.word === 'ok') return true
-      this.#learn(reply, batch)
+      // Another gateway has ended the message: all that is left may take the place of that end, together with the row.
+      hasOtherEnd = reply.word === 'lost' && !isLast
+      if (!hasOtherEnd) this.#learn(reply, batch)
     }
     return this.isLost
   }

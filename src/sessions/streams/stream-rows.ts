@@ -61,8 +61,6 @@ export interface StreamState {
   readonly isEnded: boolean
   /** True when another gateway than the owner has ended the message. */
   readonly isLost: boolean
-  /** True when the owner has then put its own end in that place. */
-  readonly isReclaimed: boolean
 }
 
 /** What the frames up to `saidNext` have said, and how far frames go; the snapshot may have megabytes. */
@@ -79,6 +77,8 @@ export interface StoredBytes {
   readonly next: number
   /** True when the last frame is the terminal. */
   readonly isEnd: boolean
+  /** True when it is another gateway's; the owner may put its own end in that place at any time. */
+  readonly isLost: boolean
 }
 
 export interface StoredFrames extends Omit<StoredBytes, 'bytes'> {
@@ -108,8 +108,8 @@ const toBytes = (text: string): Buffer => Buffer.from(text, 'latin1')
 const seconds = (): number => Math.floor(Date.now() / 1000)
 
 export interface BeginRequest extends Owned, Quota {
-  /** The session's last message when its history was read; undefined for none. */
-  readonly seen: string | undefined
+  /** The mark of the session's history that was read. */
+  readonly seen: string
   /** Id and row, the answer last. */
   readonly rows: readonly (readonly [string, string])[]
   readonly claim?: ClaimWords
@@ -143,7 +143,7 @@ export class StreamRows {
     const keptS = retentionS > 0 ? retentionS + Math.ceil(lastsMs / 1000) : 0
     const { running = '', kept = '' } = claim ?? {}
     const sizes = `${sessionBytes} ${quotaWords(owned)}`
-    const head = [`${hold} ${seen ?? '-'} ${sizes}`, `${seconds()} ${keptS}`]
+    const head = [`${hold} ${seen} ${sizes}`, `${seconds()} ${keptS}`]
     const reply = await this.#run('begin', names, [...head, running, kept, ...rows.flat()])
     const { word } = reply
     if (word === 'session_busy' || word === 'older') return { word, message: textAt(reply, 2) }
@@ -161,12 +161,10 @@ export class StreamRows {
 
   /** Writes the last frames and the final row, and frees the session. Calling it again has no further effect. */
   async finish(owned: Owned, batch: Batch, row: string): Promise<Appended> {
-    return toAppended(await this.#end('finish', { owned, batch, row }))
-  }
-
-  /** The same for a message that another gateway has ended meanwhile: the whole answer takes the place of that end. `lost` where that end stays. */
-  async reclaim(owned: Owned, batch: Batch, row: string): Promise<Appended> {
-    return toAppended(await this.#end('reclaim', { owned, batch, row }))
+    const { first, count, text, isAnew = false } = batch
+    const head = `${owned.hold} ${first} ${count} ${isAnew ? 1 : 0}`
+    const words = [head, toBytes(text), this.#keptWords(owned), row]
+    return toAppended(await this.#run('finish', this.#rowNames(owned), words))
   }
 
   /** Takes a send back: its messages, its stream and its claim. */
@@ -209,16 +207,15 @@ export class StreamRows {
 
   /** Undefined where nothing is kept (any more). */
   async state({ ref, message }: MessagePlace): Promise<StreamState | undefined> {
-    const names = ['hold', 'next', 'ended', 'lost', 'reclaimed'] as const
+    const names = ['hold', 'next', 'ended', 'lost'] as const
     const found = await asked(this.#options.redis.hmget(keys.stream(ref, message), ...names))
-    const [hold, next, ended, lost, reclaimed] = found
+    const [hold, next, ended, lost] = found
     if (!hold) return undefined
     return {
       hold,
       next: Number(next ?? 0),
       isEnded: Boolean(ended),
       isLost: Boolean(lost),
-      isReclaimed: Boolean(reclaimed),
     }
   }
 
@@ -251,12 +248,12 @@ export class StreamRows {
     const range = redis.xrangeBuffer(key, `${seq + 1}-0`, '+', 'COUNT', batches)
     const pieces: Buffer[] = []
     let next = seq
-    let isEnd = false
+    let end: Buffer | undefined
     for (const [id, fields] of await asked(range)) {
       pieces.push(fields[1] ?? Buffer.alloc(0))
       next = Number.parseInt(id.toString(), 10)
       // Only the terminal's entry has a second field (`e`).
-      isEnd = fields.length > 2
+      end = fields[3]
     }
     const [first] = pieces
     const from = first ? frameStart(first, message, seq) : 0
@@ -265,21 +262,14 @@ export class StreamRows {
     const bytes = Buffer.concat(pieces)
     // A thousand replays would leave a hundred MiB of garbage in memory.
     for (const piece of pieces) discard(piece)
-    return { bytes, next, isEnd }
-  }
-
-  #end<Script extends 'finish' | 'reclaim'>(script: Script, { owned, batch, row }: OwnersEnd) {
-    const { first, count, text, isAnew = false } = batch
-    const head = `${owned.hold} ${first} ${count} ${isAnew ? 1 : 0}`
-    const words = [head, toBytes(text), this.#keptWords(owned), row]
-    return this.#run(script, this.#rowNames(owned), words)
+    return { bytes, next, isEnd: end !== undefined, isLost: end?.toString() === 'lost' }
   }
 
   #rowNames({ ref, session, message }: MessagePlace): string[] {
     return [...streamKeys(ref, message), ...sessionKeys(ref, session), keys.storage(ref)]
   }
 
-  /** ARGV 3 of finish, reclaim and lost. */
+  /** ARGV 3 of finish and lost. */
   #keptWords({ message }: MessagePlace): string {
     return `${message} ${seconds()} ${this.#options.replayKeepMs} ${this.#options.retentionS}`
   }
@@ -289,11 +279,4 @@ function toAppended(reply: Reply<SessionWords['append']>): Appended {
   const { word } = reply
   if (word === 'ok') return { word, isCancelled: reply.values[2] === 1 }
   return word === 'behind' ? { word, next: numberAt(reply, 2) } : { word }
-}
-
-/** What the owner knows at the end. */
-interface OwnersEnd {
-  readonly owned: Owned
-  readonly batch: Batch
-  readonly row: string
 }

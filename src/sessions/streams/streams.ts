@@ -65,8 +65,11 @@ export class Streams {
    */
   async open(x: Exchange, place: MessagePlace, from: From): Promise<Answer | undefined> {
     const { seq, isReplay } = from
-    const { generations, messages } = this.#options
-    await messages.check(place)
+    const { rows, generations, messages } = this.#options
+    const wasGiven = seq > 0 && rows.terminals.wasGiven(place, seq - 1)
+    const [hasEnd] = await Promise.all([wasGiven, messages.check(place)])
+    // Nothing follows another gateway's terminal: neither that terminal again, nor the frames of an owner that is back.
+    if (hasEnd) return undefined
     const local = generations.recordingOf(place)
     // When the first try is refused before its answer begins,
     // nothing can be replayed: the repetition gets this refusal.
@@ -92,7 +95,11 @@ export class Streams {
       log: source.log,
       from: seq,
       heartbeatMs,
-      stored: (from) => this.#stored(place, from, readerBatches),
+      stored: async (from) => {
+        const piece = await this.#stored(place, from, readerBatches)
+        if (piece?.isLost) await rows.terminals.note(place, piece.next - 1)
+        return piece
+      },
       afterLost: (from) => {
         // When the note fails, a client that asks again gets the terminal again.
         rows.terminals.note(place, from).catch(() => undefined)
@@ -191,18 +198,9 @@ export class Streams {
     place: MessagePlace,
     { state, seq }: { readonly state: StreamState; readonly seq: number },
   ): Promise<Answer | undefined> {
-    const { rows, replayBytes } = this.#options
-    const { next, isLost, isReclaimed } = state
-    // Who was given another gateway's terminal has had an end: the owner's frames do not follow it.
-    const isOver = isReclaimed && seq > 0 && (await rows.terminals.wasGiven(place, seq - 1))
-    if (isOver) return undefined
+    const { next, isLost } = state
     if (!isLost && seq >= next) return nothingAfter(seq, state)
-    // A lost message has no stored terminal: each reader is given one, numbered after its last frame, and only once.
-    if (isLost) {
-      if (seq >= next && (await rows.terminals.wasGiven(place, seq - 1))) return undefined
-      await rows.terminals.note(place, Math.max(seq, next - 1))
-    }
-    const log = new FrameLog(place.message, { next, maxBytes: replayBytes })
+    const log = new FrameLog(place.message, { next, maxBytes: this.#options.replayBytes })
     log.end({ isLost })
     return await this.#answer(x, place, { source: { log }, seq })
   }

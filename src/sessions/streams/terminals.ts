@@ -29,8 +29,9 @@ export class Terminals {
   async wasGiven({ ref, message }: StreamPlace, seq: number): Promise<boolean> {
     const { redis } = this.#options
     const key = keys.stream(ref, message)
-    if ((await asked(redis.hlen(key))) > mostTerminals) return true
-    return (await asked(redis.hexists(key, `to:${seq}`))) === 1
+    const looks = [redis.hlen(key), redis.hexists(key, `to:${seq}`)]
+    const [fields = 0, isNoted] = await asked(Promise.all(looks))
+    return fields > mostTerminals || isNoted === 1
   }
 
   /** Notes that a reader has been given the terminal `seq`. */

@@ -25,6 +25,7 @@ function contextOf(messages: readonly StoredMessage[] = []): Context & { readonl
     instructions: 'Be brief',
     last: messages[0]?.id,
     active: undefined,
+    seen: '',
     async *messages() {
       for (const one of messages) {
         read++

@@ -18,11 +18,15 @@ import { until } from '../../fixtures/until.ts'
 class Failing extends StreamRows {
   failures = 0
   reads = 0
+  /** Called between a read that brings an end and whatever follows. */
+  afterEnd: (() => Promise<unknown>) | undefined
 
   override async frames(place: MessagePlace, from: number) {
     try {
       if (this.failures-- > 0) throw new Error('Redis is away')
-      return await super.frames(place, from)
+      const piece = await super.frames(place, from)
+      if (piece?.isEnd) await this.afterEnd?.()
+      return piece
     } finally {
       this.reads++
     }
@@ -35,11 +39,12 @@ async function follow(t: Test, { next = 0, ...setup }: Setup & { next?: number }
   const rows = new Failing(opened.options)
   const owned = await start()
   let ends = 0
+  const lost = new Lost({ redis, rows, holds })
   const follower = new Follower({
     place: owned,
     next,
     rows,
-    lost: new Lost({ redis, rows, holds }),
+    lost,
     maxBytes: 1 << 20,
     onEnd: () => void ends++,
   })
@@ -49,13 +54,20 @@ async function follow(t: Test, { next = 0, ...setup }: Setup & { next?: number }
   const frames = framesOf(owned.message, data)
   const append = (first: number, next: number) =>
     rows.append(owned, { first, count: next - first, text: frames.slice(first, next).join('') })
+  /** The owner is back with all frames from this one on. */
+  const reclaim = (first: number) => {
+    const rest = { first, count: 20 - first, text: frames.slice(first).join('') }
+    return rows.finish(owned, rest, done(owned.message))
+  }
   return {
     ...opened,
     rows,
+    lost,
     owned,
     follower,
     frames,
     append,
+    reclaim,
     get ends() {
       return ends
     },
@@ -111,6 +123,56 @@ t.test('an owner that is gone is noticed, and its readers get a terminal', async
   )
   t.match(await it.row(it.owned), { status: 'incomplete', content: '01' })
   t.equal(await it.rows.terminals.wasGiven(it.owned, 2), true, 'its readers have had this one')
+})
+
+t.test('an owner that comes back just after its end was read changes nothing here', async (t) => {
+  const it = await follow(t)
+  const { log } = it.follower
+  await it.append(0, 2)
+  await until(() => log.next === 2)
+  it.rows.afterEnd = () => it.reclaim(2)
+  await it.silence(it.owned)
+  await until(() => log.isEnded)
+  t.match(await it.row(it.owned), { status: 'completed' })
+  t.match(
+    log.from(0)?.text.slice(it.frames.slice(0, 2).join('').length),
+    /^id: \w+:2\ndata: .*upst/,
+  )
+  t.equal(log.next, 3)
+  t.ok(log.isLost, 'who is ahead gets a terminal too')
+  t.equal(await it.rows.terminals.wasGiven(it.owned, 2), true)
+})
+
+t.test('an owner that is back before its end was read is followed to its own end', async (t) => {
+  const it = await follow(t)
+  const { log } = it.follower
+  await it.append(0, 2)
+  await until(() => log.next === 2)
+  it.follower.leave()
+  await until(() => it.ends === 1)
+  await it.silence(it.owned)
+  t.equal(await it.lost.finish(it.owned), true)
+  await it.reclaim(2)
+  it.follower.join()
+  await until(() => log.isEnded)
+  t.equal(log.from(0)?.text, it.frames.join(''))
+  t.equal(log.isLost, false)
+  t.equal(await it.rows.terminals.wasGiven(it.owned, 2), false)
+})
+
+t.test('an end before frames that Redis has lost cuts readers off, who then get it', async (t) => {
+  const it = await follow(t)
+  const { redis, ref, owned } = it
+  await it.append(0, 1)
+  const before = await redis.dumpBuffer(keys.stream(ref, owned.message))
+  await it.append(1, 5)
+  await until(() => it.follower.log.next === 5)
+  await redis.restore(keys.stream(ref, owned.message), 0, before, 'REPLACE')
+  await redis.xtrim(keys.frames(ref, owned.message), 'MAXLEN', 0)
+  await redis.xsetid(keys.frames(ref, owned.message), '1-0')
+  await it.silence(owned)
+  await until(() => it.follower.log.isBroken)
+  t.match(await it.rows.state(owned), { isLost: true, next: 2 })
 })
 
 t.test('an owner that is silent and alive is left alone', async (t) => {

@@ -101,7 +101,7 @@ t.test('one behind memory reads from Redis; a place that is gone cuts it', async
   const asked: number[] = []
   const stored = async (seq: number) => {
     asked.push(seq)
-    return { bytes: Buffer.from(frames[seq] ?? '', 'latin1'), next: seq + 1 }
+    return { bytes: Buffer.from(frames[seq] ?? '', 'latin1'), next: seq + 1, isEnd: false }
   }
   const behind = read(t, { log, stored })
   log.add(frames.slice(2).join(''), 4)
@@ -110,10 +110,25 @@ t.test('one behind memory reads from Redis; a place that is gone cuts it', async
   t.same(asked, [0, 1])
   t.equal(behind.client.text, retry + frames.join(''))
   t.equal(await read(t, { log }).how, 'cut')
-  const nothing = async (seq: number) => ({ bytes: Buffer.alloc(0), next: seq })
+  const nothing = async (seq: number) => ({ bytes: Buffer.alloc(0), next: seq, isEnd: false })
   t.equal(await read(t, { log, stored: nothing }).how, 'cut', 'forgotten behind its back')
   const away = () => Promise.reject(new Error('Redis is away'))
   t.equal(await read(t, { log, stored: away }).how, 'cut')
+})
+
+t.test('one that has got an end from Redis gets nothing more, whatever the log has', async (t) => {
+  mock.timers.enable({ apis: ['setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  const log = logOf(2)
+  const stored = async () => ({ bytes: Buffer.from('the end'), next: 2, isEnd: true })
+  const { client, how } = read(t, { log, stored, heartbeatMs: 10 })
+  client.room = 1
+  while (client.text === '') await new Promise(setImmediate)
+  mock.timers.tick(100)
+  log.add('c', 3)
+  client.take()
+  t.equal(await how, 'ended')
+  t.equal(client.text, `${retry}the end`)
 })
 
 t.test('a log that breaks cuts its readers off, behind all that there was', async (t) => {

@@ -399,3 +399,23 @@ t.test('an end by another gateway makes room for the whole answer', async (t) =>
   t.match(await it.row(owned), { status: 'completed' })
   t.same(it.heard, [])
 })
+
+t.test('also for a long answer, of which Redis lacks more than a batch', async (t) => {
+  const it = await record(t, { args: durable })
+  const { owned, recording, rows } = it
+  it.say('a')
+  await until(it.isStored(1))
+  await it.server.stop()
+  it.say(...words(500, 500))
+  t.equal(await it.end(), false)
+  await it.server.restart()
+  await until(() => it.link.up)
+  await it.silence(owned)
+  const incomplete = JSON.stringify(rowOf({ id: owned.message, status: 'incomplete' }))
+  const other = { reached: 1, terminal: 'data: {}\n\n', row: incomplete }
+  t.equal(await rows.finishLost(owned, other), true)
+  t.equal(await recording.finish('', row(owned)), true)
+  t.notOk(recording.isLost)
+  t.ok((await storedText(it, owned)) === it.text)
+  t.match(await it.row(owned), { status: 'completed' })
+})

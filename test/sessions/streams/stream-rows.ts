@@ -4,6 +4,8 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { newId } from '../../../src/ids.ts'
 import { keys } from '../../../src/redis/redis.ts'
+import { readContext } from '../../../src/sessions/sending/prepare.ts'
+import type { Context } from '../../../src/sessions/sending/prepare.ts'
 import type { BeginRequest } from '../../../src/sessions/streams/stream-rows.ts'
 import { freePort } from '../../fixtures/free-port.ts'
 import { newHoldId } from '../../fixtures/ledger.ts'
@@ -69,15 +71,20 @@ t.test('a send that may not begin writes nothing, and says why', async (t) => {
   const { session, message: last } = idle
   const claim = { key: keys.claim(ref, 'k'), running: 'mine', kept: 'pointer' }
   await redis.set(claim.key, "another's")
-  const fresh = { session, seen: last }
+  const fresh = { session, seen: `${last}:1` }
   const [, row = ['', '']] = (await send(fresh)).rows
   const long = [row[0], 'x'.repeat(5000)] as const
   const tries: readonly [string, BeginRequest, string?][] = [
     ['session_not_found', await send({ session: newId('sess') })],
-    ['session_busy', await send({ session: busy.session, seen: busy.message }), busy.message],
+    [
+      'session_busy',
+      await send({ session: busy.session, seen: `${busy.message}:0` }),
+      busy.message,
+    ],
     ['changed', await send({ session })],
-    ['changed', await send({ session, seen: newId('msg') })],
-    ['changed', await send({ seen: newId('msg') })],
+    ['changed', await send({ session, seen: `${newId('msg')}:1` })],
+    ['changed', await send({ session, seen: `${last}:0` })],
+    ['changed', await send({ seen: `${newId('msg')}:0` })],
     ['no_hold', { ...(await send(fresh)), hold: newHoldId() }],
     ['claim_lost', await send({ ...fresh, claim })],
     ['claim_lost', await send({ ...fresh, claim: { ...claim, key: keys.claim(ref, 'gone') } })],
@@ -127,7 +134,11 @@ t.test('frames come out as they went in, from any place, whatever is in them', a
     }
     t.ok(text === frames.slice(seq).join(''), `from ${seq}`)
   }
-  t.same(await rows.frames(owned, 999), { text: '', next: 999, isEnd: false }, 'ahead')
+  t.same(
+    await rows.frames(owned, 999),
+    { text: '', next: 999, isEnd: false, isLost: false },
+    'ahead',
+  )
 })
 
 t.test('appending again changes nothing; an overlap or a gap is reported', async (t) => {
@@ -312,7 +323,7 @@ t.test('finished twice is once: row, bytes, lock, and frames that go after a whi
   t.same(await all(opened), after)
   t.match(await rows.finish(owned, { ...end, count: 2 }, ''), { word: 'lost' })
   t.match(await row(owned), { status: 'completed', content: 'x' })
-  t.same(await rows.frames(owned, 0), { text: first + last, next: 2, isEnd: true })
+  t.same(await rows.frames(owned, 0), { text: first + last, next: 2, isEnd: true, isLost: false })
   t.match(await rows.state(owned), { isEnded: true, isLost: false, next: 2 })
   t.match(await rows.words(owned), { said: '' })
   const session = await redis.hgetall(keys.session(ref, owned.session))
@@ -351,7 +362,7 @@ t.test('a withdrawn send leaves no key but its session, which is free again', as
   )
   const kept = await redis.hgetall(keys.session(ref, session))
   t.match(kept, { bytes: '0', counted: '0', messages: '0', active: undefined, title: 'T' })
-  t.match(await rows.begin(await send({ session, seen: kept.last })), { word: 'ok' })
+  t.match(await rows.begin(await send({ session, seen: `${kept.last}:0` })), { word: 'ok' })
 })
 
 t.test("a claim that stands for another's message is not withdrawn", async (t) => {
@@ -406,7 +417,7 @@ t.test('an owner is gone when its hold is, and it has been silent; not before', 
   t.match(await row(owned), { status: 'completed' })
   t.match(await rows.state(owned), { isEnded: true, isLost: true, next: 1 })
   const text = `id: ${owned.message}:0\ndata: {}\n\n`
-  t.same(await rows.frames(owned, 0), { text, next: 1, isEnd: true })
+  t.same(await rows.frames(owned, 0), { text, next: 1, isEnd: true, isLost: true })
   t.equal(await redis.hget(keys.session(ref, owned.session), 'active'), null)
 })
 
@@ -420,7 +431,8 @@ t.test('an owner that wakes too late is told so, also with as many frames', asyn
   const after = await all(opened)
   const end = { first: 0, count: 1, text: 'x' }
   t.same(await rows.append(owned, end), { word: 'lost' })
-  t.same(await rows.finish(owned, end, done(owned.message)), { word: 'lost' })
+  const failed = JSON.stringify(rowOf({ id: owned.message, status: 'failed' }))
+  t.same(await rows.finish(owned, end, failed), { word: 'lost' })
   t.same(await all(opened), after)
   t.match(await row(owned), { status: 'incomplete' })
 })
@@ -449,33 +461,51 @@ t.test('an owner with a whole answer puts it in the place of the other end, once
   const opened = await endedElsewhere(t)
   const { rows, owned, frames, rest, row, redis, ref } = opened
   const whole = done(owned.message)
-  t.same(await rows.reclaim(owned, rest(3), whole), { word: 'behind', next: 2 })
-  t.same(await rows.reclaim(owned, rest(1), whole), { word: 'behind', next: 2 })
+  t.same(await rows.finish(owned, rest(3), whole), { word: 'behind', next: 2 })
+  t.same(await rows.finish(owned, rest(1), whole), { word: 'behind', next: 2 })
   t.match(await row(owned), { status: 'incomplete' })
-  t.match(await rows.reclaim(owned, rest(2), whole), { word: 'ok' })
+  t.match(await rows.finish(owned, rest(2), whole), { word: 'ok' })
   const after = await all(opened)
-  t.match(await rows.reclaim(owned, rest(2), whole), { word: 'ok' }, 'its reply was lost')
+  t.match(await rows.finish(owned, rest(2), whole), { word: 'ok' }, 'its reply was lost')
   t.same(await all(opened), after)
   t.match(await row(owned), { status: 'completed', content: 'x' })
-  t.same(await rows.frames(owned, 0), { text: frames.join(''), next: 4, isEnd: true })
-  t.same(await rows.frames(owned, 3), { text: frames[3], next: 4, isEnd: true })
-  const state = { isEnded: true, isLost: false, isReclaimed: true, next: 4 }
+  const end = { next: 4, isEnd: true, isLost: false }
+  t.same(await rows.frames(owned, 0), { text: frames.join(''), ...end })
+  t.same(await rows.frames(owned, 3), { text: frames[3], ...end })
+  const state = { isEnded: true, isLost: false, next: 4 }
   t.match(await rows.state(owned), state)
   t.ok((await redis.pttl(keys.frames(ref, owned.message))) > 0)
   const { session } = owned
   const sizes = (await redis.hvals(keys.messages(ref, session))).map((text) => text.length)
   const bytes = sizes.reduce((sum, size) => sum + size, 0)
   t.equal(Number(await redis.hget(keys.session(ref, session), 'bytes')), bytes)
+  const counted = sizes.reduce((sum, size) => sum + 512 + size + Math.ceil(size / 4), 0)
+  t.equal(Number(await redis.hget(keys.session(ref, session), 'counted')), counted)
+  t.equal(Number(await redis.hget(keys.storage(ref), 'sessions')), counted)
+})
+
+t.test('all frames count in the storage as long as the whole answer is kept', async (t) => {
+  for (const isAnew of [false, true]) {
+    const { rows, owned, frames, rest, redis, ref } = await endedElsewhere(t, { server: shared })
+    const counted = async () => {
+      const [, , since] = (await redis.hget(keys.storage(ref), 'frames'))?.split(' ') ?? []
+      return Number(since)
+    }
+    const before = await counted()
+    await rows.finish(owned, { ...rest(2), isAnew }, done(owned.message))
+    const kept = frames.slice(isAnew ? 2 : 0).join('')
+    t.equal((await counted()) - before, 1024 + Math.ceil(kept.length * 1.25))
+  }
 })
 
 t.test('one more frame than Redis had, or fewer frames kept, are put there too', async (t) => {
   const one = await endedElsewhere(t)
   const last = { first: 2, count: 1, text: one.frames[2] ?? '' }
-  t.match(await one.rows.reclaim(one.owned, last, done(one.owned.message)), { word: 'ok' })
+  t.match(await one.rows.finish(one.owned, last, done(one.owned.message)), { word: 'ok' })
   t.match(await one.rows.frames(one.owned, 1), { next: 3, isEnd: true })
   const some = await endedElsewhere(t)
   const anew = { ...some.rest(3), isAnew: true }
-  t.match(await some.rows.reclaim(some.owned, anew, done(some.owned.message)), { word: 'ok' })
+  t.match(await some.rows.finish(some.owned, anew, done(some.owned.message)), { word: 'ok' })
   t.equal(await some.rows.frames(some.owned, 0), undefined, 'no longer kept')
   t.match(await some.rows.frames(some.owned, 3), { text: some.frames[3], isEnd: true })
 })
@@ -502,19 +532,38 @@ t.test(
       const one = await endedElsewhere(t, { server: shared })
       await change(one)
       const before = await all(one)
-      t.same(await one.rows.reclaim(one.owned, one.rest(2), done(one.owned.message)), lost, name)
+      t.same(await one.rows.finish(one.owned, one.rest(2), done(one.owned.message)), lost, name)
       t.same(await all(one), before, name)
     }
     const { rows, owned, rest } = await endedElsewhere(t, { server: shared })
     const cut = JSON.stringify(rowOf({ id: owned.message, status: 'failed', content: 'x' }))
-    t.same(await rows.reclaim(owned, rest(2), cut), lost, 'the answer failed')
+    t.same(await rows.finish(owned, rest(2), cut), lost, 'the answer failed')
   },
 )
+
+t.test('a send does not begin with a history that has got another end since', async (t) => {
+  const opened = await endedElsewhere(t)
+  const { rows, owned, rest, scripts, ref, send, start } = opened
+  const { session } = owned
+  const begin = async ({ seen }: Pick<Context, 'seen'>) => {
+    const { word } = await rows.begin(await send({ session, seen }))
+    return word
+  }
+  const part = await readContext(scripts, ref, session)
+  t.match(await rows.finish(owned, rest(2), done(owned.message)), { word: 'ok' })
+  t.equal(await begin(part), 'changed', 'it has read a part of the answer')
+  t.equal(await begin(await readContext(scripts, ref, session)), 'ok')
+  const running = await start()
+  const none = await readContext(scripts, ref, running.session)
+  await rows.finish(running, { first: 0, count: 1, text: 'x' }, done(running.message))
+  const late = await send({ session: running.session, seen: none.seen })
+  t.same(await rows.begin(late), { word: 'changed' }, 'it has read nothing of the answer')
+})
 
 t.test('when the frames are no longer kept, the whole answer is the row alone', async (t) => {
   const { rows, owned, rest, row, redis, ref } = await endedElsewhere(t)
   await redis.del(keys.stream(ref, owned.message), keys.frames(ref, owned.message))
-  t.match(await rows.reclaim(owned, rest(2), done(owned.message)), { word: 'ok' })
+  t.match(await rows.finish(owned, rest(2), done(owned.message)), { word: 'ok' })
   t.match(await row(owned), { status: 'completed', content: 'x' })
   t.equal(await redis.exists(keys.stream(ref, owned.message)), 0)
 })

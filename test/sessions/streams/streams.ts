@@ -25,12 +25,21 @@ const retry = 'retry: 1000\n'
 const gone = '410'
 const nothing = '204'
 
+/** A process that may have generated a message and not told Redis its end. */
+class Owner extends Generations {
+  untold: Recording | undefined
+
+  override recordingOf(): Recording | undefined {
+    return this.untold
+  }
+}
+
 async function open(t: Test, setup: Setup = {}, pool = new SharedPool(1000)) {
   const opened = await openStreams(t, setup)
   const { redis, rows, holds, start, options } = opened
   const messages = new MessageBook(opened)
   const { replayBytes } = options
-  const generations = new Generations({ rows, replayBytes })
+  const generations = new Owner({ rows, replayBytes })
   t.teardown(() => generations.close(0))
   const streams = new Streams({
     rows,
@@ -81,7 +90,19 @@ async function open(t: Test, setup: Setup = {}, pool = new SharedPool(1000)) {
     t.teardown(() => leaving.abort())
     return { client, how, abort }
   }
-  return { ...opened, streams, speak, finish, read, begin }
+  /** Opens the stream; what it returns reads it to the end, and gives all that came. */
+  const opening = async (owned: BeginRequest, seq: number) => {
+    const { signal } = new AbortController()
+    const x = { signal, left: signal } as unknown as Exchange
+    const answer = await streams.open(x, owned, { seq, isReplay: false })
+    if (!answer || !('stream' in answer)) throw new Error('no stream')
+    return async () => {
+      const client = new Client()
+      await answer.stream(client)
+      return client.text
+    }
+  }
+  return { ...opened, streams, generations, speak, finish, read, begin, opening }
 }
 
 t.test('of one that has ended, each cursor gets what follows it', async (t) => {
@@ -153,15 +174,81 @@ t.test(
     await silence(owned)
     t.match(await read(owned, 1), /"code":"upstream_incomplete"/)
     t.match(await read(owned, 8), /"code":"upstream_incomplete"/)
-    const all = framesOf(owned.message, [...['0 ', '1 ', '2 ', '3 ', '4 '].map(said), '[DONE]'])
-    const rest = { first: 3, count: 3, text: all.slice(3).join('') }
-    const row = JSON.stringify(rowOf({ id: owned.message, status: 'completed' }))
-    t.match(await rows.reclaim(owned, rest, row), { word: 'ok' })
+    const { all, rest, row } = wholeOf(owned)
+    t.match(await rows.finish(owned, rest, row), { word: 'ok' })
     t.same(all.slice(0, 3), frames)
     for (const seq of [0, 1, 3, 5]) t.equal(await read(owned, seq), all.slice(seq).join(''))
     t.equal(await read(owned, 4), nothing, 'its frame 3 was the terminal')
     t.equal(await read(owned, 9), nothing, 'and this was ahead')
     t.equal(await read(owned, 6), nothing)
+  },
+)
+
+/** The rest of an answer of which Redis has three frames, and its row: to be put there by an owner that is back. */
+function wholeOf({ message }: BeginRequest) {
+  const all = framesOf(message, [...['0 ', '1 ', '2 ', '3 ', '4 '].map(said), '[DONE]'])
+  const rest = { first: 3, count: 3, text: all.slice(3).join('') }
+  return { all, rest, row: JSON.stringify(rowOf({ id: message, status: 'completed' })) }
+}
+
+const other = (seq: number) =>
+  new RegExp(
+    `^retry: 1000\\n(?:id: \\w+:[0-2]\\n.*\\n\\n)*id: \\w+:${seq}\\ndata: .*_incomplete.*\\n\\n$`,
+  )
+
+t.test(
+  'who opens a stream before its owner is back, and reads it after, gets its end',
+  async (t) => {
+    const { speak, opening, read, silence, rows, streams } = await open(t)
+    const { owned } = await speak(3)
+    await silence(owned)
+    await streams.look(owned)
+    const reading = await opening(owned, 0)
+    const { all, rest, row } = wholeOf(owned)
+    t.match(await rows.finish(owned, rest, row), { word: 'ok' })
+    t.equal(await reading(), retry + all.join(''))
+    t.equal(await read(owned, 4), all.slice(4).join(''), 'it never had the other end')
+  },
+)
+
+t.test('who gets the other end from Redis gets that alone, and nothing behind it', async (t) => {
+  const { speak, opening, read, silence, rows, streams } = await open(t)
+  const { owned } = await speak(3)
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const reading = await opening(owned, 0)
+  await silence(owned)
+  t.match(await streams.look(owned), { status: 'incomplete' })
+  const got = reading()
+  for (let looks = 0; looks < 1000 && !(await rows.terminals.wasGiven(owned, 3)); looks++) {
+    await new Promise(setImmediate)
+  }
+  const { rest, row } = wholeOf(owned)
+  t.match(await rows.finish(owned, rest, row), { word: 'ok' })
+  mock.timers.tick(200)
+  t.match(await got, other(3))
+  t.equal(await read(owned, 4), nothing)
+})
+
+t.test(
+  'also at the owner, when Redis has the other end and it could not tell its own',
+  async (t) => {
+    const { speak, read, silence, rows, streams, generations } = await open(t)
+    const { owned, text } = await speak(3)
+    await silence(owned)
+    t.match(await streams.look(owned), { status: 'incomplete' })
+    const { rest } = wholeOf(owned)
+    // Memory has only the last frames.
+    const recording = new Recording({ owned, rows, replayBytes: 10, stop() {} })
+    t.teardown(() => recording.drop())
+    recording.log.add(text, 3)
+    recording.log.add(rest.text, 6)
+    recording.log.end()
+    generations.untold = recording
+    t.equal(await read(owned, 3), rest.text)
+    t.match(`${retry}${await read(owned, 0)}`, other(3))
+    t.equal(await read(owned, 4), nothing, 'it had the other end')
+    t.equal(await read(owned, 3), rest.text)
   },
 )
 
