@@ -12,8 +12,8 @@ import type { FileContents } from './config/read-files.ts'
 import { GatewayError, hasCode } from './errors.ts'
 import { startGateway } from './gateway.ts'
 import type { GatewayOptions, RunningGateway } from './gateway.ts'
-import type { Problem } from './config/problem.ts'
 import { formatProblem } from './config/problem.ts'
+import type { Problem } from './config/problem.ts'
 import { collectStartGarbage } from './start-garbage.ts'
 import { Counts } from './workers/counts.ts'
 import { Fleet } from './workers/fleet.ts'
@@ -34,6 +34,8 @@ export interface Supervisor extends RunningGateway {
 
 /** How long a worker may take to read a configuration and set up its plugins. */
 const reloadMs = 20_000
+/** How long a worker may take to say how it is. */
+const answerMs = 2000
 /** How often the supervisor notes what the workers have counted. */
 const noteEveryMs = 5000
 /** After `drain`, the workers may settle and close for so long. */
@@ -62,21 +64,20 @@ export async function startSupervisor(
     }),
     onEnded: (member) => void counts.keep(member),
   })
-  const commit = async (next: FileContents) => {
-    current = next
-    await commitAll(fleet)
-  }
   const workers = {
     count,
-    ready: async () => (await fleet.askAll('ready', undefined, 2000)).filter(Boolean).length,
+    ready: async () => (await fleet.askAll('ready', answerMs)).filter(Boolean).length,
     async targets() {
-      const reports = await fleet.askAll('targets', undefined, 2000)
+      const reports = await fleet.askAll('targets', answerMs)
       return joinReports(reports.flatMap((one) => one as readonly TargetReport[]))
     },
     metrics: (own: Parameters<Counts['text']>[1]) => counts.text(fleet, own),
     prepare: (next: FileContents) => prepareAll(fleet, next),
-    commit,
-    drop: () => void fleet.askAll('drop').catch(() => undefined),
+    async commit(next: FileContents) {
+      current = next
+      await commitAll(fleet)
+    },
+    drop: () => void fleet.askAll('drop'),
   }
   await using undo = new AsyncDisposableStack()
   await awaitFreePort(config.listen)

@@ -16,9 +16,8 @@ import { createLog } from './log.ts'
 import type { PreparedReload } from './reload.ts'
 import { collectStartGarbage } from './start-garbage.ts'
 import { isOpen, measureTargets, reportTargets } from './upkeep.ts'
-import { Channel } from './workers/channel.ts'
-import { taskVariable } from './workers/task.ts'
-import type { WorkerTask } from './workers/task.ts'
+import { Channel, taskVariable } from './workers/channel.ts'
+import type { WorkerTask } from './workers/channel.ts'
 
 /** Resolves with the exit code after the drain. */
 export async function runWorker(io: Io): Promise<number> {
