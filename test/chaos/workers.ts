@@ -8,6 +8,7 @@ import { chat, endless } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { spawnGateway } from '../fixtures/gateway.ts'
 import type { OwnProcess } from '../fixtures/gateway.ts'
+import { metricOf } from '../fixtures/metric.ts'
 import { Reading, ask, balanceOf, differencesOf, outputOnly } from '../fixtures/money.ts'
 import { childrenOf } from '../fixtures/process.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
@@ -15,12 +16,6 @@ import { until } from '../fixtures/until.ts'
 
 const yamlFor = (url: string, more = '') =>
   `${outputOnly(url)}workers: 2\nplugins: { metering: { lease: 2s } }\n${more}`
-
-async function metric({ adminUrl }: OwnProcess, name: string): Promise<number> {
-  const text = await (await fetch(`${adminUrl}/metrics`)).text()
-  const lines = text.split('\n').filter((line) => line.startsWith(name))
-  return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
-}
 
 async function workersReady({ adminUrl }: OwnProcess): Promise<string> {
   const answer = await fetch(`${adminUrl}/readyz`)
@@ -62,9 +57,9 @@ t.test('both serve, and the supervisor tells of both', async (t) => {
   t.equal(await workersReady(gateway), '2 of 2')
   const count = await spread(gateway, account.key)
   const chats = 'tollgate_http_requests_total{route="/v1/chat/completions"'
-  t.equal(await metric(gateway, chats), count)
-  t.equal(await metric(gateway, 'tollgate_redis_up'), 1)
-  t.equal(await metric(gateway, 'tollgate_build_info'), 1)
+  t.equal(await metricOf(gateway, chats), count)
+  t.equal(await metricOf(gateway, 'tollgate_redis_up'), 1)
+  t.equal(await metricOf(gateway, 'tollgate_build_info'), 1)
   t.match(await balanceOf(gateway, account), { spent: backend.served.completion })
   t.equal(await gateway.stop(), 0)
 })
@@ -89,18 +84,9 @@ t.test(
     await until(async () => (await workersReady(gateway)) === '2 of 2')
     t.equal((await childrenOf(gateway.pid)).length, 2)
     backend.on(chat())
-    const ended = readings.map(async (reading) => {
-      const cut = await Promise.race([
-        reading.end().then(
-          () => true,
-          () => true,
-        ),
-        reading.until('w400 ').then(
-          () => false,
-          () => true,
-        ),
-      ])
-      return cut
+    const ended = readings.map((reading) => {
+      const goesOn = reading.until('w400 ').then(() => false)
+      return Promise.race([reading.end(), goesOn]).then(Boolean, () => true)
     })
     const cut = (await Promise.all(ended)).filter(Boolean).length
     t.ok(cut < 12, `${cut} of 12 streams were cut`)
