@@ -17,6 +17,7 @@ import type { Problem } from './config/problem.ts'
 import { collectStartGarbage } from './start-garbage.ts'
 import { Counts } from './workers/counts.ts'
 import { Fleet } from './workers/fleet.ts'
+import type { FleetMember } from './workers/fleet.ts'
 import { joinReports } from './workers/join-reports.ts'
 import type { TargetReport } from './plugin.ts'
 
@@ -48,6 +49,7 @@ export async function startSupervisor(
   const { log } = options
   const { workers: count } = config
   let current = contents
+  let prepared: readonly FleetMember[] = []
   const counts = new Counts()
   const redis: { socket: string | undefined } = { socket: undefined }
   const fleet = new Fleet({
@@ -72,10 +74,12 @@ export async function startSupervisor(
       return joinReports(reports.flatMap((one) => one as readonly TargetReport[]))
     },
     metrics: (own: Parameters<Counts['text']>[1]) => counts.text(fleet, own),
-    prepare: (next: FileContents) => prepareAll(fleet, next),
+    async prepare(next: FileContents) {
+      prepared = await prepareAll(fleet, next)
+    },
     async commit(next: FileContents) {
       current = next
-      await commitAll(fleet)
+      await commitAll(fleet, prepared)
     },
     drop: () => void fleet.askAll('drop'),
   }
@@ -111,9 +115,10 @@ export async function startSupervisor(
   })
 }
 
-/** A worker that dies meanwhile is no fault of the configuration: the next one starts with the new configuration or the old one. */
-async function prepareAll(fleet: Fleet, contents: FileContents): Promise<void> {
-  const asked = fleet.serving.map(async (member) => {
+/** Resolves with the workers that can take it. One that dies meanwhile is no fault of the configuration. */
+async function prepareAll(fleet: Fleet, contents: FileContents): Promise<readonly FleetMember[]> {
+  const { serving } = fleet
+  const asked = serving.map(async (member) => {
     try {
       return (await member.channel.ask('prepare', contents, reloadMs)) as readonly Problem[]
     } catch (error) {
@@ -122,16 +127,22 @@ async function prepareAll(fleet: Fleet, contents: FileContents): Promise<void> {
     }
   })
   const problems = (await Promise.all(asked)).find((one) => one.length > 0)
-  if (!problems) return
+  if (!problems) return serving
   const message = problems.map(formatProblem).join('\n')
   throw new GatewayError('invalid_configuration', { message, problems })
 }
 
-/** A worker that does not answer is ended: the one that takes its place has the new configuration. */
-async function commitAll(fleet: Fleet): Promise<void> {
-  const asked = fleet.serving.map(({ channel, worker }) =>
-    channel.ask('commit', undefined, reloadMs).catch(() => worker.process.kill('SIGKILL')),
-  )
+/**
+ * Ends a worker that does not answer, and one that was just starting, with the old configuration, when the others were
+ * asked to prepare: the one that takes its place has the new configuration.
+ */
+async function commitAll(fleet: Fleet, prepared: readonly FleetMember[]): Promise<void> {
+  const asked = fleet.members.map(async (member) => {
+    const end = () => member.worker.process.kill('SIGKILL')
+    if (prepared.includes(member)) {
+      await member.channel.ask('commit', undefined, reloadMs).catch(end)
+    } else end()
+  })
   await Promise.all(asked)
 }
 

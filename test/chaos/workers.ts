@@ -172,6 +172,21 @@ t.test(
   },
 )
 
+t.test('a worker that starts while the others reload has the new configuration, too', async (t) => {
+  const { backend, gateway, account } = await reloaded(t)
+  const [first = 0] = await childrenOf(gateway.pid)
+  process.kill(first, 'SIGKILL')
+  await until(async () => {
+    const children = await childrenOf(gateway.pid)
+    return children.length === 2 && !children.includes(first)
+  })
+  await gateway.rewrite(yamlFor(backend.url, 'reload: signal\n').replace('output: 1', 'output: 3'))
+  t.equal((await gateway.admin('POST', 'reload')).status, 200)
+  await until(async () => (await workersReady(gateway)) === '2 of 2')
+  await spread(gateway, account.key)
+  t.match(await balanceOf(gateway, account), { spent: 3 * backend.served.completion })
+})
+
 t.test('all workers together ask a target no more than max_concurrency says', async (t) => {
   const gate = new Gate()
   let under = 0
