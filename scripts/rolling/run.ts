@@ -9,7 +9,7 @@
 //   --reloads N      how often all of them reload, one second after the other, by default 60
 
 import { parseArgs } from 'node:util'
-import { endOnSignals, withTeardown } from '../thieves/ending.ts'
+import { endOnSignals, withTeardown } from '../ending.ts'
 import { proxyNames } from './proxy.ts'
 import { roll } from './roll.ts'
 
