@@ -63,6 +63,7 @@ export async function startSupervisor(
       format,
       redisSocket: redis.socket,
       contents: current,
+      started: current === contents ? undefined : contents,
     }),
     onEnded: (member) => void counts.keep(member),
   })

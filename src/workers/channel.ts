@@ -16,6 +16,8 @@ export interface WorkerTask extends WorkerPlace {
   readonly format: 'json' | 'pretty'
   /** The files as the supervisor has read them, by path: all workers have the same configuration. */
   readonly contents: FileContents
+  /** The same when the supervisor started, if it has reloaded since: what needs a restart is as they say. */
+  readonly started: FileContents | undefined
 }
 
 /** A ChildProcess, or the process itself. */
