@@ -116,6 +116,7 @@ t.test('what needs a restart stays as it is and is told; the rest applies', asyn
   t.same(later.toSorted(), ['limits.headers', 'store'])
   const { config, effective } = gateway.current
   t.same(config.store, gateway.config.store)
+  t.equal(config.limits.headersMs, 60_000)
   t.match(effective, { store: 'disk', limits: { headers: '60s' } }, 'as it runs')
   t.match(effective, { models: { m: { price: { output: 2 } } } })
   const line = log.findLast((one) => one.includes('was taken over')) ?? ''

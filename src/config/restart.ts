@@ -59,6 +59,7 @@ export function withRunning(next: Config, running: Config): Config {
     redis: running.redis,
     workers: running.workers,
     store: running.store,
+    limits: { ...next.limits, headersMs: running.limits.headersMs },
     plugins: withPlugins(next.plugins, running.plugins),
   }
 }
