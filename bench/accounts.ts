@@ -3,8 +3,7 @@
 // takes, the longest time that a command held up Redis, and the longest time that the gateway's event loop stood still.
 // Writes bench/accounts.md; with `--accounts 10000` it proves that it works, and writes nothing.
 
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { newAccountSeed } from '../src/accounts/accounts.ts'
@@ -20,7 +19,8 @@ import { createScripts } from '../src/redis/scripts.ts'
 import { diskStore } from '../src/store/disk.ts'
 import { admin, startTollgate } from './contestants.ts'
 import type { Tollgate } from './contestants.ts'
-import { rssBytes, stopAll } from './processes.ts'
+import { folder, run, say } from './ground.ts'
+import { rssBytes } from './processes.ts'
 import { startRedis } from './redis.ts'
 
 const million = 1_000_000
@@ -28,8 +28,6 @@ const { values: flags } = parseArgs({
   options: { accounts: { type: 'string', default: String(million) } },
 })
 const count = Number(flags.accounts)
-const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'))
-const say = (text: string) => void process.stderr.write(`${text}\n`)
 
 /** The longest reply (a dump of a list) takes seconds. */
 const commandTimeoutMs = 600_000
@@ -232,6 +230,7 @@ async function main(): Promise<void> {
   await gateway.stop()
   await measureUpkeep(link)
   await measureMove()
+  await link.close()
   const report = [
     `# ${count.toLocaleString('en')} accounts`,
     '',
@@ -250,11 +249,4 @@ async function main(): Promise<void> {
   if (count === million) writeFileSync(join(import.meta.dirname, 'accounts.md'), report)
 }
 
-try {
-  await main()
-} finally {
-  await link.close()
-  await stopAll()
-  rmSync(folder, { recursive: true, force: true })
-}
-process.exit()
+await run(main)

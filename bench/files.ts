@@ -4,9 +4,8 @@
 // cases by name.
 
 import { execFileSync } from 'node:child_process'
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { randomBytes } from 'node:crypto'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { s3Yaml, startS3 } from '../test/fixtures/s3-server.ts'
@@ -15,8 +14,10 @@ import { casesOf, smallUploads } from './file-cases.ts'
 import type { Case, Ground } from './file-cases.ts'
 import { callerOf } from './file-measures.ts'
 import type { Sample } from './file-measures.ts'
-import { isPinned, otherCores, proxyCore, start, stopAll } from './processes.ts'
+import { folder, run, say, startScript } from './ground.ts'
+import { isPinned, otherCores, proxyCore } from './processes.ts'
 import { startRedis } from './redis.ts'
+import { median } from './report.ts'
 
 const { values: flags } = parseArgs({
   options: {
@@ -31,19 +32,7 @@ const plan = flags.quick
   : { rounds: 5, mib: 256, count: 2000, rows: 10_000 }
 const rounds = Number(flags.rounds ?? plan.rounds)
 
-const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'))
-const say = (text: string) => void process.stderr.write(`${text}\n`)
 const undo: (() => unknown)[] = []
-
-async function cleanUp(): Promise<void> {
-  await stopAll()
-  for (const end of undo.reverse()) await end()
-  rmSync(folder, { recursive: true, force: true })
-}
-
-for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.once(signal, () => void cleanUp().finally(() => process.exit(130)))
-}
 
 const MiB = 2 ** 20
 
@@ -65,14 +54,12 @@ async function startGround(): Promise<Ground> {
     folder: s3Folder,
     more: `${more}store: ${JSON.stringify({ s3: s3Yaml(place) })}\n`,
   }
-  const node = (script: string, core: string) =>
-    start([process.execPath, join(import.meta.dirname, script)], { core, ipc: true })
   return {
     disk: await callerOf(await startTollgate(onDisk, redis, flags.profile)),
     s3: await callerOf(await startTollgate(onS3, redis, flags.profile)),
     nginx: await startFileNginx(folder),
-    sdk: node('sdk.ts', proxyCore),
-    load: node('file-load.ts', otherCores),
+    sdk: startScript('sdk.ts', proxyCore),
+    load: startScript('file-load.ts'),
     redis,
     place,
     folder,
@@ -91,10 +78,6 @@ function written(name: string, content: Buffer): string {
   const path = join(folder, name)
   writeFileSync(path, content)
   return path
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN
 }
 
 type Found = ReadonlyMap<string, readonly Sample[]>
@@ -186,9 +169,6 @@ peak above a process that has served one MiB. Ratios are to be compared, not mil
   if (isWhole) writeFileSync(join(import.meta.dirname, 'files.md'), text)
 }
 
-try {
-  await main()
-} finally {
-  await cleanUp()
-}
-process.exit()
+await run(main, async () => {
+  for (const end of undo.reverse()) await end()
+})

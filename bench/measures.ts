@@ -27,7 +27,7 @@ export interface RequestCost {
   readonly redisCommands: number
 }
 
-export const inFlight = 32
+const inFlight = 32
 
 export interface Closed {
   readonly ms: number
@@ -61,7 +61,7 @@ export async function requestCost(
   }
 }
 
-export const pacedStreams = 100
+const pacedStreams = 100
 const everyMs = 20
 
 /** CPU of one event of a stream, when events are written one by one: 100 streams at 50 events a second each. */
@@ -75,7 +75,7 @@ export async function eventCost(bench: Bench, one: Contestant, ms: number): Prom
   return ((cpuAfter - cpu) * 1e6) / (eventsAfter - events)
 }
 
-export const calmRate = 50
+const calmRate = 50
 
 /** ms from the request to the first byte of a stream's body, one number a stream; 50 streams a second, each 100 ms long. */
 export async function firstBytes(

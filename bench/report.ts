@@ -175,7 +175,7 @@ function ratios(above: readonly number[], below: readonly number[]): number[] {
   return above.map((value, n) => value / (below[n] ?? NaN))
 }
 
-function median(values: readonly number[]): number {
+export function median(values: readonly number[]): number {
   const sorted = values.toSorted((one, other) => one - other)
   const middle = [Math.floor((sorted.length - 1) / 2), Math.ceil((sorted.length - 1) / 2)]
   return middle.reduce((sum, at) => sum + (sorted[at] ?? NaN), 0) / 2

@@ -2,17 +2,16 @@
 // bench/results.md. `--quick` takes a minute and proves nothing; `--long` adds ten minutes of streams.
 // What it started is gone when it ends, also on Ctrl-C.
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { closeBooks, readLife } from './books.ts'
 import { startNginx, startPortkey, startTollgate } from './contestants.ts'
 import type { Contestant, Name, Tollgate } from './contestants.ts'
-import { startBench } from './ground.ts'
+import { folder, run, say, startBench } from './ground.ts'
 import { counts, eventCost, firstBytes, longStreams, memory, requestCost } from './measures.ts'
 import type { Bench } from './measures.ts'
-import { cpuSeconds, machineSeconds, rememberEnded, stopAll } from './processes.ts'
+import { cpuSeconds, machineSeconds, rememberEnded } from './processes.ts'
 import { toMarkdown } from './report.ts'
 import type { Results } from './report.ts'
 
@@ -28,19 +27,6 @@ const { values: flags } = parseArgs({
 const plan = flags.quick
   ? { rounds: 2, warmUpMs: 1500, roundMs: 1500, calmMs: 2000, idleMs: 1000, longSeconds: 6 }
   : { rounds: 4, warmUpMs: 10_000, roundMs: 6000, calmMs: 12_000, idleMs: 6000, longSeconds: 90 }
-
-const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'))
-
-async function cleanUp(): Promise<void> {
-  await stopAll()
-  rmSync(folder, { recursive: true, force: true })
-}
-
-for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.once(signal, () => void cleanUp().finally(() => process.exit(130)))
-}
-
-const say = (text: string) => void process.stderr.write(`${text}\n`)
 
 /** The hard limit of open files. Node sets its own limit to it at start, and the children inherit that. */
 function openFiles(): number {
@@ -122,9 +108,9 @@ async function measureAll(
   }
 }
 
-async function main(): Promise<boolean> {
+async function main(): Promise<void> {
   const startedAt = performance.now()
-  const { bench, backendPort } = await startBench(folder)
+  const { bench, backendPort } = await startBench()
   const ground = { folder, backendPort, files: openFiles() }
   const gateway = await startTollgate(ground, bench.redis, flags.profile)
   const all = [await startNginx(ground), await startPortkey(ground), gateway]
@@ -165,12 +151,7 @@ async function main(): Promise<boolean> {
   // The result of a smoke check must not replace measurements.
   if (!flags.quick && !flags.profile) writeFileSync(join(import.meta.dirname, 'results.md'), text)
   await gateway.stop()
-  return books.isEven
+  process.exitCode = books.isEven ? 0 : 1
 }
 
-try {
-  process.exitCode = (await main()) ? 0 : 1
-} finally {
-  await cleanUp()
-}
-process.exit()
+await run(main)

@@ -2,17 +2,17 @@
 // CPU of an event, Redis commands of an event, memory of a stream, with one reader a message and with two. Writes
 // bench/sessions.md; with `--quick` one round, which proves and writes nothing.
 
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import type { BackendCounts, BackendOrder } from './backend.ts'
 import { startTollgate } from './contestants.ts'
 import type { Tollgate } from './contestants.ts'
+import { folder, run, say, startBench, startScript } from './ground.ts'
 import type { LoadOrder, LoadReport } from './load.ts'
-import { ask, cpuSeconds, otherCores, rssBytes, start, stopAll } from './processes.ts'
-import { startRedis } from './redis.ts'
+import { ask, cpuSeconds, rssBytes } from './processes.ts'
+import { median } from './report.ts'
 import type { SessionOrder, SessionReport } from './session-load.ts'
 
 interface Cost {
@@ -29,23 +29,9 @@ const rounds = flags.quick ? 1 : 3
 const warmUpMs = 4000
 const measureMs = 8000
 
-const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'))
-const say = (text: string) => void process.stderr.write(`${text}\n`)
-
-function node(script: string) {
-  return start([process.execPath, join(import.meta.dirname, script)], {
-    core: otherCores,
-    ipc: true,
-  })
-}
-
-const backend = node('backend.ts')
-const { port: backendPort } = await new Promise<BackendCounts>((resolve) =>
-  backend.once('message', (counts) => resolve(counts as BackendCounts)),
-)
-const plainLoad = node('load.ts')
-const sessionLoad = node('session-load.ts')
-const redis = await startRedis(folder)
+const { bench, backendPort } = await startBench()
+const { backend, load: plainLoad, redis } = bench
+const sessionLoad = startScript('session-load.ts')
 const gateway = await startTollgate({ folder, backendPort, files: 20_000 }, redis)
 const key = /Bearer (\S+)/.exec(gateway.aim.headers[0] ?? '')?.[1] ?? ''
 
@@ -118,9 +104,6 @@ async function reading(pids: readonly number[]) {
   return { ...(await redis.commands()), cpu: cpuSeconds(pids), events }
 }
 
-const median = (values: readonly number[]) =>
-  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN
-
 function summed(costs: readonly Cost[]): Cost {
   const of = (field: keyof Cost) => median(costs.map((cost) => cost[field]))
   return {
@@ -172,10 +155,4 @@ async function main(): Promise<void> {
   if (!flags.quick) writeFileSync(join(import.meta.dirname, 'sessions.md'), text)
 }
 
-try {
-  await main()
-} finally {
-  await stopAll()
-  rmSync(folder, { recursive: true, force: true })
-}
-process.exit()
+await run(main)

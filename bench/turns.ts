@@ -2,15 +2,14 @@
 // in turn on the same core. Every round starts each gateway anew, because one process differs from the next by several
 // per cent; so only the ratio of the same round is told, and the median of all rounds.
 
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, mkdtempSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startTollgate } from './contestants.ts'
-import { startBench } from './ground.ts'
+import { folder, run, say, startBench } from './ground.ts'
 import { eventCost, requestCost } from './measures.ts'
 import type { Bench } from './measures.ts'
-import { stopAll } from './processes.ts'
+import { median } from './report.ts'
 
 const { values: flags, positionals } = parseArgs({
   allowPositionals: true,
@@ -25,8 +24,6 @@ interface Cost {
   readonly redis: number
   readonly commands: number
 }
-
-const folder = mkdtempSync(join(tmpdir(), 'tollgate-turns-'))
 
 async function measure(bench: Bench, backendPort: number, tree: string): Promise<Cost> {
   const own = mkdtempSync(join(folder, 'round-'))
@@ -44,11 +41,6 @@ async function measure(bench: Bench, backendPort: number, tree: string): Promise
   }
 }
 
-const median = (of: readonly number[]) => {
-  const sorted = [...of].sort((a, b) => a - b)
-  const middle = sorted.length / 2
-  return ((sorted[Math.ceil(middle) - 1] ?? 0) + (sorted[Math.floor(middle)] ?? 0)) / 2
-}
 const micros = (value: number) => value.toFixed(1)
 const percent = (ratio: number) => `${((ratio - 1) * 100).toFixed(1)} %`
 
@@ -72,22 +64,16 @@ async function main(): Promise<void> {
   const trees = positionals.map((word) => word.split('=', 2) as [string, string])
   if (trees.length < 2 || trees.some(([, tree]) => !tree))
     throw new Error('Write at least two of NAME=FOLDER')
-  const { bench, backendPort } = await startBench(folder)
+  const { bench, backendPort } = await startBench()
   const found = new Map<string, Cost[]>(trees.map(([name]) => [name, []]))
   for (let round = 1; round <= Number(flags.rounds); round++) {
     for (const [name, tree] of trees) {
       const cost = await measure(bench, backendPort, resolve(tree))
       found.get(name)?.push(cost)
-      process.stderr.write(`${round} ${name} ${micros(cost.request)} ${micros(cost.event)}\n`)
+      say(`${round} ${name} ${micros(cost.request)} ${micros(cost.event)}`)
     }
   }
   print(found)
 }
 
-try {
-  await main()
-} finally {
-  await stopAll()
-  rmSync(folder, { recursive: true, force: true })
-}
-process.exit()
+await run(main)

@@ -1,20 +1,20 @@
 // `npm run bench:workers`: what several workers cost beside one process: CPU of a request, in turn on the same core, and
-// the memory of each process that has started and is idle. Writes bench/workers.md; `--memory`
-// and `--requests` print one of both. Two processes on one core disturb each other's caches, with workers or without: so two
+// the memory of each process that has started and is idle. Writes bench/workers.md; `--memory` and `--requests` print one
+// of both. Two processes on one core disturb each other's caches, with workers or without: so two
 // gateways of one process each are measured beside the workers.
 
 import type { ChildProcess } from 'node:child_process'
-import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, mkdtempSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { startCommand } from '../scripts/start-command.ts'
 import { startTollgate } from './contestants.ts'
-import { startBench } from './ground.ts'
+import { folder, run, say, startBench, startScript } from './ground.ts'
 import { counts, requestCost } from './measures.ts'
 import type { Bench } from './measures.ts'
-import { otherCores, rssBytes, start, stop, stopAll, withChildren } from './processes.ts'
+import { otherCores, rssBytes, start, stop, withChildren } from './processes.ts'
+import { median } from './report.ts'
 
 const { values: flags } = parseArgs({
   options: {
@@ -30,9 +30,6 @@ const roundMs = 6000
 const load = { connections: 32, perSecond: 600 }
 /** After this time, V8 has collected what the start left behind. */
 const idleMs = 20_000
-
-const folder = mkdtempSync(join(tmpdir(), 'tollgate-workers-'))
-const say = (text: string) => void process.stderr.write(`${text}\n`)
 
 interface Ground {
   readonly bench: Bench
@@ -65,16 +62,10 @@ async function costOf(
   try {
     await measure(count * workers * warmUpMs)
     const costs = await measure(roundMs, workers * load.perSecond)
-    return middle(costs.map(({ cpuMicros }) => cpuMicros))
+    return median(costs.map(({ cpuMicros }) => cpuMicros))
   } finally {
     for (const { gateway } of started) await gateway.stop()
   }
-}
-
-const middle = (values: readonly number[]) => {
-  const sorted = values.toSorted((a, b) => a - b)
-  const half = sorted.length / 2
-  return ((sorted[Math.ceil(half) - 1] ?? 0) + (sorted[Math.floor(half)] ?? 0)) / 2
 }
 
 const kinds = [
@@ -84,12 +75,8 @@ const kinds = [
 ]
 
 async function costs(): Promise<string> {
-  const { bench, backendPort } = await startBench(folder)
-  const second = start([process.execPath, join(import.meta.dirname, 'load.ts')], {
-    core: otherCores,
-    ipc: true,
-  })
-  const ground = { bench, backendPort, loads: [bench.load, second] }
+  const { bench, backendPort } = await startBench()
+  const ground = { bench, backendPort, loads: [bench.load, startScript('load.ts')] }
   const found: number[][] = kinds.map(() => [])
   for (let round = 1; round <= Number(flags.rounds); round++) {
     for (const [at, { name, count, workers }] of kinds.entries()) {
@@ -104,7 +91,7 @@ async function costs(): Promise<string> {
     const all = found[at] ?? []
     const ratios = all.map((one, round) => one / (found[0]?.[round] ?? NaN))
     const [least, most] = [Math.min(...ratios), Math.max(...ratios)]
-    return `| ${name} | ${middle(all).toFixed(0)} | ${middle(ratios).toFixed(2)} (${least.toFixed(2)} to ${most.toFixed(2)}) |`
+    return `| ${name} | ${median(all).toFixed(0)} | ${median(ratios).toFixed(2)} (${least.toFixed(2)} to ${most.toFixed(2)}) |`
   })
   return ['| | CPU µs a request | to one process |', '|---|---|---|', ...rows, ''].join('\n')
 }
@@ -157,10 +144,4 @@ async function main(): Promise<void> {
   writeFileSync(join(import.meta.dirname, 'workers.md'), text)
 }
 
-try {
-  await main()
-} finally {
-  await stopAll()
-  rmSync(folder, { recursive: true, force: true })
-}
-process.exit()
+await run(main)

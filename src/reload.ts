@@ -4,9 +4,8 @@
 
 import { keepConnections } from './backend/pools.ts'
 import type { Config } from './config/config.ts'
-import { changesBetween, withoutRestart } from './config/diff.ts'
+import { changesBetween, formatChange, withoutRestart } from './config/diff.ts'
 import type { Change, Shown } from './config/diff.ts'
-import { formatChange } from './config/format-change.ts'
 import type { LoadedConfig } from './config/load.ts'
 import { formatPath, formatProblem } from './config/problem.ts'
 import type { Problem } from './config/problem.ts'
@@ -164,15 +163,11 @@ export class Editions {
     const prepared = await this.prepare()
     try {
       await workers?.prepare(prepared.contents)
+      if (this.current.state.draining) throw new GatewayError('server_draining')
     } catch (error) {
       prepared.drop()
       workers?.drop()
       throw error
-    }
-    if (this.current.state.draining) {
-      prepared.drop()
-      workers?.drop()
-      throw new GatewayError('server_draining')
     }
     prepared.commit()
     await workers?.commit(prepared.contents)
@@ -185,8 +180,7 @@ export class Editions {
     take()
     this.#alive.add(edition)
     this.#current = edition
-    const { log, config } = edition.gateway
-    log.adjust({ ...config.log, secrets: this.#secrets() })
+    this.#maskSecrets()
     this.#options.onTaken(edition.gateway)
     old.retire()
   }
@@ -203,14 +197,11 @@ export class Editions {
     this.#maskSecrets()
   }
 
-  /** Of all configurations that are in use; those of others may come back as customers' texts. */
-  #secrets(): readonly string[] {
-    return [...this.#alive].flatMap(({ gateway }) => this.#options.secretsOf(gateway.config))
-  }
-
+  /** Those of all configurations that are in use; those of others may come back as customers' texts. */
   #maskSecrets(): void {
     const { log, config } = this.current
-    log.adjust({ ...config.log, secrets: this.#secrets() })
+    const configs = [...this.#alive].map(({ gateway }) => gateway.config)
+    log.adjust({ ...config.log, secrets: configs.flatMap(this.#options.secretsOf) })
   }
 
   #tell(cause: string, changes: readonly Change[]): void {

@@ -12,11 +12,12 @@ import type { FileContents } from './config/read-files.ts'
 import { GatewayError, hasCode } from './errors.ts'
 import { startGateway } from './gateway.ts'
 import type { GatewayOptions, RunningGateway } from './gateway.ts'
-import type { Problem } from './config/problem.ts'
 import { formatProblem } from './config/problem.ts'
+import type { Problem } from './config/problem.ts'
 import { collectStartGarbage } from './start-garbage.ts'
 import { Counts } from './workers/counts.ts'
 import { Fleet } from './workers/fleet.ts'
+import type { FleetMember } from './workers/fleet.ts'
 import { joinReports } from './workers/join-reports.ts'
 import type { TargetReport } from './plugin.ts'
 
@@ -34,6 +35,8 @@ export interface Supervisor extends RunningGateway {
 
 /** How long a worker may take to read a configuration and set up its plugins. */
 const reloadMs = 20_000
+/** How long a worker may take to say how it is. */
+const answerMs = 2000
 /** How often the supervisor notes what the workers have counted. */
 const noteEveryMs = 5000
 /** After `drain`, the workers may settle and close for so long. */
@@ -46,6 +49,7 @@ export async function startSupervisor(
   const { log } = options
   const { workers: count } = config
   let current = contents
+  let prepared: readonly FleetMember[] = []
   const counts = new Counts()
   const redis: { socket: string | undefined } = { socket: undefined }
   const fleet = new Fleet({
@@ -59,24 +63,26 @@ export async function startSupervisor(
       format,
       redisSocket: redis.socket,
       contents: current,
+      started: current === contents ? undefined : contents,
     }),
     onEnded: (member) => void counts.keep(member),
   })
-  const commit = async (next: FileContents) => {
-    current = next
-    await commitAll(fleet)
-  }
   const workers = {
     count,
-    ready: async () => (await fleet.askAll('ready', undefined, 2000)).filter(Boolean).length,
+    ready: async () => (await fleet.askAll('ready', answerMs)).filter(Boolean).length,
     async targets() {
-      const reports = await fleet.askAll('targets', undefined, 2000)
+      const reports = await fleet.askAll('targets', answerMs)
       return joinReports(reports.flatMap((one) => one as readonly TargetReport[]))
     },
     metrics: (own: Parameters<Counts['text']>[1]) => counts.text(fleet, own),
-    prepare: (next: FileContents) => prepareAll(fleet, next),
-    commit,
-    drop: () => void fleet.askAll('drop').catch(() => undefined),
+    async prepare(next: FileContents) {
+      prepared = await prepareAll(fleet, next)
+    },
+    async commit(next: FileContents) {
+      current = next
+      await commitAll(fleet, prepared)
+    },
+    drop: () => void fleet.askAll('drop'),
   }
   await using undo = new AsyncDisposableStack()
   await awaitFreePort(config.listen)
@@ -110,9 +116,10 @@ export async function startSupervisor(
   })
 }
 
-/** A worker that dies meanwhile is no fault of the configuration: the next one starts with the new configuration or the old one. */
-async function prepareAll(fleet: Fleet, contents: FileContents): Promise<void> {
-  const asked = fleet.serving.map(async (member) => {
+/** Resolves with the workers that can take it. One that dies meanwhile is no fault of the configuration. */
+async function prepareAll(fleet: Fleet, contents: FileContents): Promise<readonly FleetMember[]> {
+  const { serving } = fleet
+  const asked = serving.map(async (member) => {
     try {
       return (await member.channel.ask('prepare', contents, reloadMs)) as readonly Problem[]
     } catch (error) {
@@ -121,16 +128,22 @@ async function prepareAll(fleet: Fleet, contents: FileContents): Promise<void> {
     }
   })
   const problems = (await Promise.all(asked)).find((one) => one.length > 0)
-  if (!problems) return
+  if (!problems) return serving
   const message = problems.map(formatProblem).join('\n')
   throw new GatewayError('invalid_configuration', { message, problems })
 }
 
-/** A worker that does not answer is ended: the one that takes its place has the new configuration. */
-async function commitAll(fleet: Fleet): Promise<void> {
-  const asked = fleet.serving.map(({ channel, worker }) =>
-    channel.ask('commit', undefined, reloadMs).catch(() => worker.process.kill('SIGKILL')),
-  )
+/**
+ * Ends a worker that does not answer, and one that was just starting, with the old configuration, when the others were
+ * asked to prepare: the one that takes its place has the new configuration.
+ */
+async function commitAll(fleet: Fleet, prepared: readonly FleetMember[]): Promise<void> {
+  const asked = fleet.members.map(async (member) => {
+    const end = () => member.worker.process.kill('SIGKILL')
+    if (prepared.includes(member)) {
+      await member.channel.ask('commit', undefined, reloadMs).catch(end)
+    } else end()
+  })
   await Promise.all(asked)
 }
 

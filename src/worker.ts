@@ -5,8 +5,10 @@ import cluster from 'node:cluster'
 import { exit } from './cli/command.ts'
 import type { Io } from './cli/command.ts'
 import { version } from './cli/help.ts'
+import { withoutRestart } from './config/diff.ts'
 import { formatProblem } from './config/problem.ts'
 import type { FileContents } from './config/read-files.ts'
+import { withRunning } from './config/restart.ts'
 import { configOfWorker } from './config/workers.ts'
 import { GatewayError } from './errors.ts'
 import { secretsOf, startGateway } from './gateway.ts'
@@ -16,9 +18,8 @@ import { createLog } from './log.ts'
 import type { PreparedReload } from './reload.ts'
 import { collectStartGarbage } from './start-garbage.ts'
 import { isOpen, measureTargets, reportTargets } from './upkeep.ts'
-import { Channel } from './workers/channel.ts'
-import { taskVariable } from './workers/task.ts'
-import type { WorkerTask } from './workers/task.ts'
+import { Channel, taskVariable } from './workers/channel.ts'
+import type { WorkerTask } from './workers/channel.ts'
 
 /** Resolves with the exit code after the drain. */
 export async function runWorker(io: Io): Promise<number> {
@@ -39,23 +40,25 @@ export async function runWorker(io: Io): Promise<number> {
     answerers(serving, () => ending.resolve('drain')),
   )
   const task = (await channel.ask('task')) as WorkerTask
-  const { file, format, number, port, redisSocket } = task
+  const { file, format, number, port, redisSocket, started } = task
   serving.given = task.contents
-  const load = async () => {
-    const loaded = await loadFile(file, io, serving.given)
+  const load = async (contents = serving.given) => {
+    const loaded = await loadFile(file, io, contents)
     if ('problems' in loaded) return loaded
     return { ...loaded, config: configOfWorker(loaded.config, task) }
   }
-  const loaded = await load()
   try {
-    if ('problems' in loaded) throw new Error(loaded.problems.map(formatProblem).join('\n'))
-    const { level } = loaded.config.log
-    const secrets = secretsOf(loaded.config)
+    const next = usable(await load())
+    const running = started ? usable(await load(started)) : next
+    const config = withRunning(next.config, running.config)
+    const { level } = config.log
+    const secrets = secretsOf(config)
     const log = createLog({ level, format, secrets, worker: number })
     const role = { is: 'worker', port, redisSocket } as const
     collectStartGarbage()
-    const options = { ...loaded, log, load, version: version(), role }
-    const gateway = await startGateway(loaded.config, options)
+    const shown = withoutRestart(running, next)
+    const options = { ...next, ...shown, log, load, version: version(), role }
+    const gateway = await startGateway(config, options)
     serving.gateway = gateway
     await channel.ask('ready', gateway.listeners.public.address)
     const how = await ending.promise
@@ -70,6 +73,13 @@ export async function runWorker(io: Io): Promise<number> {
   } finally {
     if (process.connected) process.disconnect?.()
   }
+}
+
+type LoadedFile = Awaited<ReturnType<typeof loadFile>>
+
+function usable(loaded: LoadedFile): Exclude<LoadedFile, { readonly problems: unknown }> {
+  if ('problems' in loaded) throw new Error(loaded.problems.map(formatProblem).join('\n'))
+  return loaded
 }
 
 interface WorkerState {

@@ -13,6 +13,7 @@ import { certificate } from './fixtures/certificate.ts'
 import { Gate } from './fixtures/gate.ts'
 import { adminToken, codeOf, send, startGateway } from './fixtures/gateway.ts'
 import type { InProcess } from './fixtures/gateway.ts'
+import { metricOf } from './fixtures/metric.ts'
 import { Reading, ask, balanceOf, differencesOf } from './fixtures/money.ts'
 import { tempDir } from './fixtures/temp-dir.ts'
 import { until } from './fixtures/until.ts'
@@ -20,10 +21,7 @@ import { until } from './fixtures/until.ts'
 const yamlFor = (url: string, price: number, more = '') =>
   `models: { m: { targets: [{ url: '${url}' }], price: { input: 0, output: ${price} } } }\n${more}`
 
-async function metric({ adminUrl }: InProcess, name: string): Promise<string | undefined> {
-  const text = await (await fetch(`${adminUrl}/metrics`)).text()
-  return new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]
-}
+const isReloadOk = (gateway: InProcess) => metricOf(gateway, 'tollgate_config_reload_ok ')
 
 t.test('a stream keeps the price it began with, the next request has the new one', async (t) => {
   const gate = new Gate()
@@ -50,12 +48,12 @@ t.test(
     const backend = await startBackend(t)
     const running = await startGateway(t, { yaml: yamlFor(backend.url, 1) })
     const { gateway, log, rewrite } = running
-    t.equal(await metric(running, 'tollgate_config_reload_ok'), '1')
+    t.equal(await isReloadOk(running), 1)
     const before = gateway.current
     await rewrite(`${yamlFor(backend.url, 2)}drian: 1\nlimits: { heartbeat: soon }\n`)
     await t.rejects(gateway.reload('test'), { code: 'invalid_configuration' })
     t.equal(gateway.current, before)
-    t.equal(await metric(running, 'tollgate_config_reload_ok'), '0')
+    t.equal(await isReloadOk(running), 0)
     const line = JSON.parse(
       log.find((one) => one.includes('last good one stays')) ?? '{}',
     ) as object
@@ -69,7 +67,7 @@ t.test(
     t.equal(gateway.current, before)
     await rewrite(yamlFor(backend.url, 3))
     await gateway.reload('test')
-    t.equal(await metric(running, 'tollgate_config_reload_ok'), '1')
+    t.equal(await isReloadOk(running), 1)
   },
 )
 
@@ -118,6 +116,7 @@ t.test('what needs a restart stays as it is and is told; the rest applies', asyn
   t.same(later.toSorted(), ['limits.headers', 'store'])
   const { config, effective } = gateway.current
   t.same(config.store, gateway.config.store)
+  t.equal(config.limits.headersMs, 60_000)
   t.match(effective, { store: 'disk', limits: { headers: '60s' } }, 'as it runs')
   t.match(effective, { models: { m: { price: { output: 2 } } } })
   const line = log.findLast((one) => one.includes('was taken over')) ?? ''

@@ -92,9 +92,7 @@ interface Customers {
 async function gather(world: World, surroundings: () => Surroundings): Promise<Customers> {
   const some = async <T>(count: number, make: new (...args: MakeArgs) => T): Promise<T[]> => {
     const made = Array.from({ length: count }, async () => {
-      const account = await world.places[0]?.gateway.account(funds)
-      if (!account) throw new Error('There is no gateway')
-      return new make(world, account, surroundings())
+      return new make(world, await world.witness.gateway.account(funds), surroundings())
     })
     return Promise.all(made)
   }
@@ -110,10 +108,7 @@ type MakeArgs = ConstructorParameters<typeof Customer>
 
 async function verifyAll(world: World, customers: Customers): Promise<void> {
   const { chatters, talkers, keepers, payers } = customers
-  const entries = async ({ account }: Customer) => {
-    const [witness] = world.places
-    return witness ? entriesOf(witness.gateway, account) : []
-  }
+  const entries = ({ account }: Customer) => entriesOf(world.witness.gateway, account)
   for (const one of chatters) one.verify(await entries(one))
   for (const one of payers) one.verify(await entries(one))
   for (const one of talkers) await one.verify(await entries(one))

@@ -96,7 +96,7 @@ export const mostCounted = (cost: number): number => 1.05 * cost + 32
 /** A checkpoint, by which the answers of a killed gateway are charged, estimates from bytes. */
 export const mostEstimated = (cost: number): number => 2.5 * cost + 32
 
-function chargeOf(entries: readonly Transaction[]): number {
+export function chargeOf(entries: readonly Transaction[]): number {
   const own = entries.filter(({ type }) => type === 'charge' || type === 'adjustment')
   return own.reduce((sum, { amount, owed = 0 }) => sum - amount + owed, 0)
 }

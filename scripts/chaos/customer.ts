@@ -1,6 +1,6 @@
 // What all customers have: an account, a gateway by chance for each call, and a list of what must not happen.
 
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Account } from '../../test/fixtures/gateway.ts'
 import type { Random } from '../../test/fixtures/random.ts'
@@ -15,6 +15,12 @@ export interface Answered extends Called {
   /** The name of the gateway. */
   readonly gateway: string
   readonly at: Span
+}
+
+/** A chat session, and when it was made. */
+export interface Session {
+  readonly id: string
+  readonly made: Span
 }
 
 export class Customer {
@@ -64,6 +70,14 @@ export class Customer {
       }
       await this.rest()
     }
+  }
+
+  async newSession(): Promise<Session> {
+    const from = performance.now()
+    const headers = { 'idempotency-key': randomUUID() }
+    const made = await this.callUntil([201], '/api/chat/sessions', { body: {}, headers })
+    const { id } = JSON.parse(made.bytes.toString()) as { readonly id: string }
+    return { id, made: { from, to: performance.now() } }
   }
 
   rest(): Promise<void> {

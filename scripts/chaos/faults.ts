@@ -23,8 +23,9 @@ const ofGateway = (
 
 export function faultsOf(world: World): readonly Fault[] {
   const { state, s3, toBackends } = world
-  const lines = state.ports.length > 1 ? [...ofProcesses, ...ofNodes] : ofProcesses
-  return [...lines, ...ofLines, ...ofStore(s3), ...ofBackends(toBackends), ...state.faults]
+  const nodes = state.ports.length > 1 ? ofNodes : []
+  const own = [...ofProcesses, ...ofLines, ...nodes]
+  return [...own, ...ofStore(s3), ...ofBackends(toBackends), ...state.faults]
 }
 
 const ofProcesses: readonly Fault[] = [
@@ -71,9 +72,7 @@ const ofLines: readonly Fault[] = [
     await pause(ms)
   }),
   ofGateway("a gateway's line to Redis hangs", 2 * leaseMs, async ({ toRedis }, { ms }) => {
-    for (const line of toRedis) line.stall()
-    await pause(ms)
-    for (const line of toRedis) line.resume()
+    await Promise.all(toRedis.map((line) => hanging(line, ms)))
   }),
   ofGateway("a gateway's line to Redis is slow", 5000, async ({ toRedis }, { ms, random }) => {
     const delayMs = 20 + random(300)

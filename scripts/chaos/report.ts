@@ -1,6 +1,6 @@
 // The tables that `npm run chaos` prints.
 
-import { table } from '../thieves/table.ts'
+import { table } from '../table.ts'
 import type { ChaosReport } from './chaos.ts'
 import { kinds } from './outcomes.ts'
 

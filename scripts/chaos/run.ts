@@ -8,7 +8,7 @@
 //   --only TEXT      only faults whose name contains it
 
 import { parseArgs } from 'node:util'
-import { endOnSignals, withTeardown } from '../thieves/ending.ts'
+import { endOnSignals, withTeardown } from '../ending.ts'
 import { chaos } from './chaos.ts'
 import { textOf } from './report.ts'
 import { stateKinds } from './state.ts'

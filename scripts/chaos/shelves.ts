@@ -1,6 +1,6 @@
 // Customers who keep files: what was acknowledged is there, byte for byte, until it is deleted.
 
-import { createHash, randomUUID } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import type { FileObject } from '../../src/files/file-row.ts'
 import { bytesOf } from '../../test/fixtures/content.ts'
 import { formOf } from '../../test/fixtures/files-uploads.ts'
@@ -29,9 +29,7 @@ export class Keeper extends Customer {
   #session = ''
 
   async live(signal: AbortSignal): Promise<void> {
-    const headers = { 'idempotency-key': randomUUID() }
-    const made = await this.callUntil([201], '/api/chat/sessions', { body: {}, headers })
-    this.#session = String((JSON.parse(made.bytes.toString()) as { readonly id: string }).id)
+    this.#session = (await this.newSession()).id
     while (!signal.aborted) {
       const chance = this.random(4)
       if (chance < 2) await this.#upload()

@@ -7,9 +7,9 @@ import type { Message } from '../../test/fixtures/session-chat.ts'
 import { parseStream } from '../../test/fixtures/sse-grammar.ts'
 import type { Frame } from '../../test/fixtures/sse-grammar.ts'
 import type { Calling } from './call.ts'
-import { mostCounted, mostEstimated } from './chats.ts'
+import { chargeOf, mostCounted, mostEstimated } from './chats.ts'
 import { Customer, newTrace } from './customer.ts'
-import type { Answered } from './customer.ts'
+import type { Answered, Session } from './customer.ts'
 import type { Span } from './risks.ts'
 
 interface Told {
@@ -19,11 +19,6 @@ interface Told {
   readonly frames: readonly Frame[]
   readonly gateway: string
   readonly at: Span
-}
-
-interface Session {
-  readonly id: string
-  readonly made: Span
 }
 
 /** A message that is sent and read. */
@@ -51,17 +46,9 @@ export class Talker extends Customer {
   async live(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       if (this.random(6) === 0) this.#session = undefined
-      await this.#tell((this.#session ??= await this.#newSession()))
+      await this.#tell((this.#session ??= await this.newSession()))
       await this.rest()
     }
-  }
-
-  async #newSession(): Promise<Session> {
-    const from = performance.now()
-    const headers = { 'idempotency-key': randomUUID() }
-    const made = await this.callUntil([201], '/api/chat/sessions', { body: {}, headers })
-    const { id } = JSON.parse(made.bytes.toString()) as { readonly id: string }
-    return { id, made: { from, to: performance.now() } }
   }
 
   /** Sends a message, and reads its answer to the end, at any gateway. */
@@ -162,7 +149,7 @@ export class Talker extends Customer {
     const shared = frames.slice(0, copy.length - 1)
     if (textOf(copy.slice(0, -1)) !== textOf(shared)) this.breaks(`${id} has other frames`)
     const own = entries.filter(({ message_id }) => message_id === id)
-    const cost = own.reduce((sum, { amount, owed = 0 }) => sum - amount + owed, 0)
+    const cost = chargeOf(own)
     const { truths, risks } = this.world
     const truth = truths.of(trace).cost
     const isForgotten = cost < (message.cost ?? 0) && risks.mayForgetCharge(gateway, at)

@@ -8,6 +8,7 @@ import type { Account, OwnProcess } from '../../test/fixtures/gateway.ts'
 import { balanceNow, balanceOf, differencesOf } from '../../test/fixtures/money.ts'
 import { leftIn } from '../../test/fixtures/files-left.ts'
 import { openPlaces, s3Config } from '../../test/fixtures/files-world.ts'
+import { metricOf } from '../../test/fixtures/metric.ts'
 import { until } from '../../test/fixtures/until.ts'
 import { prefix } from './place.ts'
 import type { World } from './world.ts'
@@ -16,12 +17,10 @@ const restMs = 60_000
 
 /** Resolves when no hold is open and no settlement waits; returns what did not come to rest. */
 export async function comeToRest(
-  { places }: World,
+  { places, witness }: World,
   accounts: readonly Account[],
 ): Promise<readonly string[]> {
   const left: string[] = []
-  const [witness] = places
-  if (!witness) return ['There is no gateway']
   // All together have this time, and the last ones a look at least.
   const endsAt = performance.now() + restMs
   const leftMs = () => Math.max(0, endsAt - performance.now())
@@ -37,10 +36,7 @@ export async function comeToRest(
 }
 
 /** Entries on disk or in memory, of the last 30 s of connected time. */
-async function spooled({ adminUrl }: OwnProcess): Promise<number> {
-  const text = await (await fetch(`${adminUrl}/metrics`)).text()
-  return Number(/^tollgate_spool_entries (\d+)/m.exec(text)?.[1] ?? NaN)
-}
+const spooled = (gateway: OwnProcess) => metricOf(gateway, 'tollgate_spool_entries ')
 
 /** The oldest first. */
 export async function entriesOf(
@@ -69,11 +65,9 @@ export async function filesInOrder(
 }
 
 export async function booksAreEven(
-  { places }: World,
+  { witness }: World,
   accounts: readonly Account[],
 ): Promise<readonly string[]> {
-  const [witness] = places
-  if (!witness) return ['There is no gateway']
   const broken = (await differencesOf(witness.gateway)).map((one) => JSON.stringify(one))
   for (const account of accounts) {
     const { balance, available, reserved } = await balanceOf(witness.gateway, account)

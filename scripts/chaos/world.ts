@@ -15,6 +15,8 @@ import type { State, StateKind } from './state.ts'
 
 export interface World {
   readonly places: readonly Place[]
+  /** One of them, which is asked about accounts. */
+  readonly witness: Place
   readonly state: State
   readonly risks: Risks
   readonly s3: S3Server
@@ -43,5 +45,7 @@ export async function startWorld(t: Pick<Test, 'teardown'>, kind: StateKind): Pr
   const places = await Promise.all(
     workers.map((count, i) => Place.make(`gateway ${i + 1}`, { ...parts, workers: count })),
   )
-  return { places, state, risks, s3, toBackends, truths: backend.truths }
+  const [witness] = places
+  if (!witness) throw new Error('There is no gateway')
+  return { places, witness, state, risks, s3, toBackends, truths: backend.truths }
 }

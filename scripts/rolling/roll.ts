@@ -13,7 +13,7 @@ import { modelsYaml } from '../thieves/models.ts'
 import { startLoad } from './load.ts'
 import { reloadEachSecond } from './reload.ts'
 import { startProxy } from './proxy.ts'
-import type { ProxyName } from './proxy.ts'
+import type { ProxyName, Upstream } from './proxy.ts'
 
 export interface RollOptions {
   readonly streams: number
@@ -49,7 +49,7 @@ export async function roll(
   const backend = await startHonestBackend(t)
   const redis = await startRedis(t)
   const yaml = (time: number) => yamlFor(backend.url, time)
-  const spawn = (ports: Ports | undefined) => spawnGateway(t, { yaml: yaml(0), redis, ...ports })
+  const spawn = (ports: Upstream | undefined) => spawnGateway(t, { yaml: yaml(0), redis, ...ports })
   const upstreams = await Promise.all(Array.from({ length: gatewayCount }, somePorts))
   const gateways = await Promise.all(upstreams.map(spawn))
   const accounts = await accountsOf(gateways[0])
@@ -98,12 +98,7 @@ async function restartAll(gateways: OwnProcess[], { rounds, start }: Restarting)
   return exits
 }
 
-interface Ports {
-  readonly port: number
-  readonly adminPort: number
-}
-
-async function somePorts(): Promise<Ports> {
+async function somePorts(): Promise<Upstream> {
   return { port: await freePort(), adminPort: await freePort() }
 }
 

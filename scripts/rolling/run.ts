@@ -1,5 +1,6 @@
 // `npm run rolling`: restarts three gateways behind a load balancer, one after the other, while customers use them, and
-// then changes the configuration of all three each second. Prints what the customers got; exits with 1 if one request failed, one stream was not whole, or the books are not even.
+// then changes the configuration of all three each second. Prints what the customers got; exits with 1 if one request
+// failed, one stream was not whole, or the books are not even.
 //
 //   --proxy NAME     nginx or haproxy; by default both, one after the other
 //   --streams N      open streams, by default 200
@@ -8,7 +9,7 @@
 //   --reloads N      how often all of them reload, one second after the other, by default 60
 
 import { parseArgs } from 'node:util'
-import { endOnSignals, withTeardown } from '../thieves/ending.ts'
+import { endOnSignals, withTeardown } from '../ending.ts'
 import { proxyNames } from './proxy.ts'
 import { roll } from './roll.ts'
 

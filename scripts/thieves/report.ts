@@ -3,7 +3,7 @@
 import type { MoneyReport } from './money.ts'
 import type { Siege } from './others/siege.ts'
 import type { Result } from './play.ts'
-import { table } from './table.ts'
+import { table } from '../table.ts'
 
 const moneyHead = [
   'strategy',

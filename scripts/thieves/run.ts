@@ -9,7 +9,7 @@
 //   --json           the figures as JSON
 
 import { parseArgs } from 'node:util'
-import { endOnSignals, withTeardown } from './ending.ts'
+import { endOnSignals, withTeardown } from '../ending.ts'
 import { faultsOf, robMoney } from './money.ts'
 import type { MoneyReport } from './money.ts'
 import { attacks } from './others/attacks.ts'

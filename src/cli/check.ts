@@ -1,9 +1,10 @@
 // tollgate check: prints every problem of a configuration file, or with --print the configuration that the gateway
 // would run with.
 
+import { changesBetween, formatChange } from '../config/diff.ts'
 import type { Shown } from '../config/diff.ts'
-import { formatChange } from '../config/format-change.ts'
 import type { Loaded } from '../config/load.ts'
+import { formatPath, formatProblem } from '../config/problem.ts'
 import type { Problem } from '../config/problem.ts'
 import { CliError, exit, paint, plural, tell, usageError } from './command.ts'
 import type { Call, Command } from './command.ts'
@@ -60,10 +61,6 @@ export interface ShownChange {
 }
 
 async function tellDiff(call: Call, file: string, to: Shown): Promise<number> {
-  const [{ changesBetween }, { formatPath }] = await Promise.all([
-    import('../config/diff.ts'),
-    import('../config/problem.ts'),
-  ])
   const from = await otherOf(call, file)
   const changes = changesBetween(from, to).map(({ path, needsRestart, ...values }) => ({
     path: formatPath(path),
@@ -103,12 +100,11 @@ interface CheckResult {
 }
 
 /** Prints each problem and warning in a line, and their counts; returns the exit code. */
-export async function tellProblems(
+export function tellProblems(
   call: Call,
   file: string,
   { problems = [], warnings = [] }: CheckResult,
-): Promise<number> {
-  const { formatProblem } = await import('../config/problem.ts')
+): number {
   const isGood = problems.length === 0
   const lines = [
     ...problems.map((problem) => paint(call, 'red', formatProblem(problem))),

@@ -113,7 +113,7 @@ function readCall(command: Command, args: readonly string[], io: Io): Call {
     list: (name) => (values[name] === undefined ? undefined : texts(name)),
     has: (name) => values[name] !== undefined,
     isJson: values.json === true,
-    async admin(file = call.text('config')) {
+    async admin(file) {
       const progress = values.json === true ? undefined : io.stderr
       const idempotencyKey = call.text('idempotency-key')
       const place = await findGateway(call, file)

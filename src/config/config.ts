@@ -4,23 +4,14 @@
 
 import type { StoreConfig } from '../store/drivers.ts'
 import type { limits } from './keys.ts'
-import type {
-  breaker,
-  healthCheck,
-  model,
-  plan,
-  price,
-  queue,
-  targetBlock,
-  timeouts,
-} from './model-keys.ts'
+import type * as keys from './model-keys.ts'
 import type { Named } from './named.ts'
 import type { RedisAddress } from './words.ts'
 
 /** Integer micro-units of a balance token per model token; `request` per request. 1 token = 1,000,000. */
-export type Price = Named<typeof price.shape>
+export type Price = Named<typeof keys.price.shape>
 
-type TargetNames = Named<typeof targetBlock.shape>
+type TargetNames = Named<typeof keys.targetBlock.shape>
 
 interface OwnTargetKeys {
   /** The label in metrics and logs: the position in the model's list, from 1, never the URL. */
@@ -36,8 +27,8 @@ interface OwnTargetKeys {
   readonly ca?: string
   readonly headers: Readonly<Record<string, string>>
   readonly maxTokensField?: 'max_tokens' | 'max_completion_tokens'
-  readonly breaker: Named<typeof breaker.shape>
-  readonly healthCheck?: Named<typeof healthCheck.shape>
+  readonly breaker: Named<typeof keys.breaker.shape>
+  readonly healthCheck?: Named<typeof keys.healthCheck.shape>
   /** Usage is asked for in every chunk of a stream. */
   readonly continuousUsage: boolean
 }
@@ -46,7 +37,7 @@ interface OwnTargetKeys {
 export type Target = OwnTargetKeys &
   Omit<TargetNames, keyof OwnTargetKeys | 'demo' | 'continuousUsageStats'>
 
-type ModelNames = Named<typeof model.shape>
+type ModelNames = Named<typeof keys.model.shape>
 
 type ChangedInModel = 'targets' | 'price' | 'timeouts' | 'breaker' | 'queue' | 'accepts' | 'onLeave'
 
@@ -55,18 +46,18 @@ export interface Model extends Omit<ModelNames, ChangedInModel> {
   readonly id: string
   readonly targets: readonly Target[]
   readonly price: Price
-  readonly breaker: Named<typeof breaker.shape>
-  readonly queue: Named<typeof queue.shape>
+  readonly breaker: Named<typeof keys.breaker.shape>
+  readonly queue: Named<typeof keys.queue.shape>
   readonly accepts: readonly string[]
   /** The longest prompt that is believed: `contextWindow` if the file has another than the default, else Infinity. */
   readonly promptWindow: number
   /** What happens to the backend request when the client leaves; undefined: it is aborted if it streams, else finished. */
   readonly onLeave: 'abort' | 'finish' | undefined
-  readonly timeouts: Named<typeof timeouts.shape>
+  readonly timeouts: Named<typeof keys.timeouts.shape>
 }
 
 /** Its `models` are ids; `*` allows all. */
-export type Plan = Named<typeof plan.shape>
+export type Plan = Named<typeof keys.plan.shape>
 
 export interface RedisLogin {
   readonly username?: string | undefined

@@ -1,9 +1,10 @@
-// What two configurations differ in, key by key. Compares what `check --print` shows; where that masks a secret, or
-// names a file, marks tell whether the text behind it is another.
+// What two configurations differ in, key by key, and each change as a line of text. Compares what `check --print` shows;
+// where that masks a secret, or names a file, marks tell whether the text behind it is another.
 
 import { formatPath } from './problem.ts'
 import type { Path } from './problem.ts'
 import { needsRestart } from './restart.ts'
+import type { ValueChange } from './restart.ts'
 
 /** A configuration as it may be shown. */
 export interface Shown {
@@ -13,12 +14,7 @@ export interface Shown {
   readonly marks: Readonly<Record<string, string>>
 }
 
-export interface Change {
-  readonly path: Path
-  /** Undefined when the key is new. */
-  readonly from: unknown
-  /** Undefined when the key has gone. */
-  readonly to: unknown
+export interface Change extends ValueChange {
   readonly needsRestart: boolean
 }
 
@@ -65,12 +61,6 @@ function inLong(effective: unknown): unknown {
   return { ...effective, listen }
 }
 
-interface ValueChange {
-  readonly path: Path
-  readonly from: unknown
-  readonly to: unknown
-}
-
 function differences(from: unknown, to: unknown, path: Path): readonly ValueChange[] {
   if (isBlock(from) && isBlock(to)) {
     const keys = new Set([...Object.keys(from), ...Object.keys(to)])
@@ -108,4 +98,25 @@ export function valueAt(value: unknown, path: Path): unknown {
       typeof at === 'object' && at !== null ? Reflect.get(at, String(step)) : undefined,
     value,
   )
+}
+
+/** A change as the admin API tells it. */
+interface Told {
+  readonly path: string
+  readonly from?: unknown
+  readonly to?: unknown
+}
+
+/** `models.a.price.input: 1 → 2`; `models.b: added`. */
+export function formatChange({ path, from, to }: Told): string {
+  if (from === undefined) return `${path}: added${isShort(to) ? `, ${JSON.stringify(to)}` : ''}`
+  if (to === undefined) return `${path}: removed`
+  if (JSON.stringify(from) === JSON.stringify(to)) return `${path}: changed, and is not shown`
+  return isShort(from) && isShort(to)
+    ? `${path}: ${JSON.stringify(from)} → ${JSON.stringify(to)}`
+    : `${path}: changed`
+}
+
+function isShort(value: unknown): boolean {
+  return JSON.stringify(value).length <= 100
 }

@@ -182,63 +182,58 @@ const log = z.strictObject({
 
 /** The schema of the whole file, with the blocks of these plugins. */
 export function gatewayKeys(plugins: readonly PluginKeys[]) {
-  return withLater(
-    z.strictObject({
-      listen: z
-        .union([port(), listenBlock], { error: 'write a port, or a block {host, port, tls}' })
-        .prefault(defaultPort)
-        .describe('Where clients connect; without a host, on every address.'),
-      admin: admin
-        .prefault({})
-        .describe("The operator's own listener: admin API, metrics, health."),
-      data: path()
-        .prefault('./data')
-        .describe('Folder for what the gateway keeps: embedded Redis, files, settlements.'),
-      workers: z
-        .union([z.literal('auto'), z.int().min(1).max(256)], {
-          error: 'write auto, or a number from 1',
-        })
-        .default(1)
-        .describe('Processes that share the port of clients; `auto` is one for each core.'),
-      redis: redis
-        .prefault('embedded')
-        .describe('Where balances and keys are; `embedded` starts its own Redis.'),
-      store: z
-        .union([z.literal('disk'), storeBlock], {
-          error: 'write disk, {disk: {path: ./files}} or {s3: {bucket: files}}',
-        })
-        .prefault('disk')
-        .describe('Where files are; `disk` is the folder `store` in the data folder.'),
-      models: models.describe('The models that clients can use, by the id they send.'),
-      plans: plans
-        .default({})
-        .describe('Limits of accounts by plan; the plan `default` always exists.'),
-      plugins: pluginKeys(plugins)
-        .prefault({})
-        .describe(
-          "Each plugin's own block; `false` switches a plugin off, a path loads your own plugin.",
-        ),
-      limits: limits.prefault({}).describe('Sizes and times that protect the gateway.'),
-      reload: z
-        .enum(['watch', 'signal'])
-        .default('watch')
-        .describe(
-          'When the file is read again: `watch`, when it or a file that it names has changed; `signal`, on SIGHUP and `tollgate reload` alone.',
-        ),
-      log: log.prefault({}).describe('What is written to stdout.'),
-      shutdown_delay: duration({ min: 0 })
-        .prefault('0s')
-        .describe(
-          'After SIGTERM, `/readyz` already says no, and new requests are still served for this long: longer than a load balancer needs to notice.',
-        ),
-      drain: duration({ min: 0 })
-        .prefault('30s')
-        .describe(
-          'After SIGTERM and `shutdown_delay`, streams may go on for this long before the gateway ends them.',
-        ),
-    }),
-    [],
-  )
+  return z.strictObject({
+    listen: z
+      .union([port(), listenBlock], { error: 'write a port, or a block {host, port, tls}' })
+      .prefault(defaultPort)
+      .describe('Where clients connect; without a host, on every address.'),
+    admin: admin.prefault({}).describe("The operator's own listener: admin API, metrics, health."),
+    data: path()
+      .prefault('./data')
+      .describe('Folder for what the gateway keeps: embedded Redis, files, settlements.'),
+    workers: z
+      .union([z.literal('auto'), z.int().min(1).max(256)], {
+        error: 'write auto, or a number from 1',
+      })
+      .default(1)
+      .describe('Processes that share the port of clients; `auto` is one for each core.'),
+    redis: redis
+      .prefault('embedded')
+      .describe('Where balances and keys are; `embedded` starts its own Redis.'),
+    store: z
+      .union([z.literal('disk'), storeBlock], {
+        error: 'write disk, {disk: {path: ./files}} or {s3: {bucket: files}}',
+      })
+      .prefault('disk')
+      .describe('Where files are; `disk` is the folder `store` in the data folder.'),
+    models: models.describe('The models that clients can use, by the id they send.'),
+    plans: plans
+      .default({})
+      .describe('Limits of accounts by plan; the plan `default` always exists.'),
+    plugins: pluginKeys(plugins)
+      .prefault({})
+      .describe(
+        "Each plugin's own block; `false` switches a plugin off, a path loads your own plugin.",
+      ),
+    limits: limits.prefault({}).describe('Sizes and times that protect the gateway.'),
+    reload: z
+      .enum(['watch', 'signal'])
+      .default('watch')
+      .describe(
+        'When the file is read again: `watch`, when it or a file that it names has changed; `signal`, on SIGHUP and `tollgate reload` alone.',
+      ),
+    log: log.prefault({}).describe('What is written to stdout.'),
+    shutdown_delay: duration({ min: 0 })
+      .prefault('0s')
+      .describe(
+        'After SIGTERM, `/readyz` already says no, and new requests are still served for this long: longer than a load balancer needs to notice.',
+      ),
+    drain: duration({ min: 0 })
+      .prefault('30s')
+      .describe(
+        'After SIGTERM and `shutdown_delay`, streams may go on for this long before the gateway ends them.',
+      ),
+  })
 }
 
 function pluginKeys(plugins: readonly PluginKeys[]) {

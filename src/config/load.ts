@@ -20,9 +20,9 @@ import { parseTree, positionAt, treeAt, type TreeProblem, type Tree } from './tr
 
 export interface LoadOptions {
   readonly env?: Readonly<Record<string, string | undefined>>
-  /** Imports an operator's own plugin, which the file names by its path under `plugins:`. If it fails, that key has a problem. */
   /** Read in place of the files. */
   readonly given?: FileContents
+  /** Imports an operator's own plugin, which the file names by its path under `plugins:`. If it fails, that key has a problem. */
   readonly loadPlugin?: (absolutePath: string, files: ReadFiles) => Promise<PluginKeys>
 }
 

@@ -8,22 +8,12 @@ import type { Config, Listen, Model, Plan, RedisConfig, Target } from './config.
 import { defaultAdmin, parseHostPort } from './host-port.ts'
 import { limits } from './keys.ts'
 import type { GatewayKeys, PluginKeys } from './keys.ts'
-import {
-  breaker,
-  defaultContextWindow,
-  healthCheck,
-  model,
-  plan,
-  price,
-  queue,
-  targetBlock,
-  timeouts,
-} from './model-keys.ts'
-import { workerCount } from './workers.ts'
+import * as schemas from './model-keys.ts'
 import type { ModelKeys, TargetKeys } from './model-keys.ts'
 import { named } from './named.ts'
 import type { z } from './schema.ts'
 import { parseRedisUrl } from './words.ts'
+import { workerCount } from './workers.ts'
 
 export interface Origin {
   readonly file: string
@@ -107,19 +97,20 @@ function places(texts: readonly string[]) {
 }
 
 function resolveModel(id: string, keys: ModelKeys, origin: Origin): Model {
-  const names = named(model, keys)
+  const names = named(schemas.model, keys)
   return {
     ...names,
     id,
     targets: keys.targets.map((target, i) =>
       resolveTarget(target, `${i + 1}`, { id, origin, model: keys }),
     ),
-    breaker: named(breaker, keys.breaker),
-    queue: named(queue, keys.queue),
-    price: named(price, keys.price),
-    promptWindow: names.contextWindow === defaultContextWindow ? Infinity : names.contextWindow,
+    breaker: named(schemas.breaker, keys.breaker),
+    queue: named(schemas.queue, keys.queue),
+    price: named(schemas.price, keys.price),
+    promptWindow:
+      names.contextWindow === schemas.defaultContextWindow ? Infinity : names.contextWindow,
     onLeave: names.onLeave ?? (names.hiddenReasoning ? 'finish' : undefined),
-    timeouts: named(timeouts, keys.timeouts),
+    timeouts: named(schemas.timeouts, keys.timeouts),
     forwardHeaders: names.forwardHeaders.map((name) => name.toLowerCase()),
   }
 }
@@ -131,7 +122,7 @@ interface Owner {
 }
 
 function resolveTarget(given: TargetKeys, name: string, { id, origin, model }: Owner): Target {
-  const block = given === 'demo' ? targetBlock.parse({ demo: true }) : given
+  const block = given === 'demo' ? schemas.targetBlock.parse({ demo: true }) : given
   const {
     url,
     demo: _,
@@ -140,9 +131,9 @@ function resolveTarget(given: TargetKeys, name: string, { id, origin, model }: O
     ca,
     maxTokensField,
     continuousUsageStats,
-    healthCheck: checked,
+    healthCheck,
     ...keys
-  } = named(targetBlock, block)
+  } = named(schemas.targetBlock, block)
   return {
     ...keys,
     name,
@@ -153,8 +144,8 @@ function resolveTarget(given: TargetKeys, name: string, { id, origin, model }: O
     ...(key && keyHeader && { keyHeader: keyHeader.toLowerCase() }),
     ...(ca && { ca: pem(origin.pems, ca) }),
     headers: lowerCased(keys.headers),
-    breaker: named(breaker, { ...model.breaker, ...keys.breaker }),
-    ...(checked && { healthCheck: named(healthCheck, checked) }),
+    breaker: named(schemas.breaker, { ...model.breaker, ...keys.breaker }),
+    ...(healthCheck && { healthCheck: named(schemas.healthCheck, healthCheck) }),
     ...(maxTokensField && { maxTokensField }),
     includeUsage: keys.includeUsage || continuousUsageStats,
     continuousUsage: continuousUsageStats,
@@ -171,8 +162,8 @@ function resolvePlans(
 ): ReadonlyMap<string, Plan> {
   const idOf = (name: string) =>
     [...models.values()].find(({ aliases }) => aliases.includes(name))?.id ?? name
-  const resolvePlan = (block: z.output<typeof plan>): Plan => ({
-    ...named(plan, block),
+  const resolvePlan = (block: z.output<typeof schemas.plan>): Plan => ({
+    ...named(schemas.plan, block),
     models: block.models.map(idOf),
   })
   return new Map(Object.entries(keys).map(([name, block]) => [name, resolvePlan(block)]))

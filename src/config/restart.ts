@@ -23,13 +23,15 @@ const fixedPlugins = ['metering', 'files']
 /** Blocks that neither come nor go. */
 const fixed: readonly Path[] = [['listen', 'tls'], ...fixedPlugins.map((name) => ['plugins', name])]
 
-interface Differing {
+export interface ValueChange {
   readonly path: Path
+  /** Undefined when the key is new. */
   readonly from: unknown
+  /** Undefined when the key has gone. */
   readonly to: unknown
 }
 
-export function needsRestart({ path, from, to }: Differing): boolean {
+export function needsRestart({ path, from, to }: ValueChange): boolean {
   if (readOnce.some((start) => startsWith(path, start))) return true
   const comesOrGoes = isAbsent(from) !== isAbsent(to)
   return comesOrGoes && fixed.some((one) => path.length === one.length && startsWith(path, one))
@@ -57,6 +59,7 @@ export function withRunning(next: Config, running: Config): Config {
     redis: running.redis,
     workers: running.workers,
     store: running.store,
+    limits: { ...next.limits, headersMs: running.limits.headersMs },
     plugins: withPlugins(next.plugins, running.plugins),
   }
 }

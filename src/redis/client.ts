@@ -161,6 +161,6 @@ function clusterOptions(nodes: RedisOptions): ClusterOptions {
 }
 
 /** ioredis puts the arguments of a failed command on its error: passwords, hashes of keys. They must not get into the log. */
-export function forgetArguments(error: Error): void {
+function forgetArguments(error: Error): void {
   if ('command' in error) delete error.command
 }

@@ -3,8 +3,6 @@
 import type { Redis } from 'ioredis'
 import { plain } from '../plain.ts'
 
-export type Writes = ReturnType<typeof createWrites>
-
 const gone = Promise.resolve()
 
 /**

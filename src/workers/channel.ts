@@ -1,4 +1,24 @@
-// Questions and answers between the supervisor and a worker, over the pipe that Node keeps between the two.
+// Questions and answers between the supervisor and a worker, over the pipe that Node keeps between the two; the worker's
+// first question is for its task.
+
+import type { FileContents } from '../config/read-files.ts'
+import type { WorkerPlace } from '../config/workers.ts'
+
+/** Set in a worker's environment. */
+export const taskVariable = 'TOLLGATE_WORKER'
+
+export interface WorkerTask extends WorkerPlace {
+  readonly file: string
+  /** The port of the others; without it, the worker takes that of the configuration. */
+  readonly port: number | undefined
+  /** Of the embedded Redis, if there is one. */
+  readonly redisSocket: string | undefined
+  readonly format: 'json' | 'pretty'
+  /** The files as the supervisor has read them, by path: all workers have the same configuration. */
+  readonly contents: FileContents
+  /** The same when the supervisor started, if it has reloaded since: what needs a restart is as they say. */
+  readonly started: FileContents | undefined
+}
 
 /** A ChildProcess, or the process itself. */
 export interface Pipe {

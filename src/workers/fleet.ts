@@ -5,9 +5,8 @@ import type { Worker } from 'node:cluster'
 import type { Readable } from 'node:stream'
 import type { Log } from '../log.ts'
 import type { MetricsJson } from '../metrics.ts'
-import { Channel } from './channel.ts'
-import type { WorkerTask } from './task.ts'
-import { taskVariable } from './task.ts'
+import { Channel, taskVariable } from './channel.ts'
+import type { WorkerTask } from './channel.ts'
 
 export interface FleetOptions {
   readonly count: number
@@ -136,8 +135,8 @@ export class Fleet {
   }
 
   /** The answers of those that answer. */
-  async askAll(name: string, payload?: unknown, boundMs?: number): Promise<readonly unknown[]> {
-    const asked = this.serving.map(({ channel }) => channel.ask(name, payload, boundMs))
+  async askAll(name: string, boundMs?: number): Promise<readonly unknown[]> {
+    const asked = this.serving.map(({ channel }) => channel.ask(name, undefined, boundMs))
     const settled = await Promise.allSettled(asked)
     return settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
   }

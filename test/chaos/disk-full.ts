@@ -11,6 +11,7 @@ import { fillDisk, freeDisk, noFullDisk } from '../fixtures/full-disk.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { codeOf, spawnGateway } from '../fixtures/gateway.ts'
 import type { TestGateway } from '../fixtures/gateway.ts'
+import { metricOf } from '../fixtures/metric.ts'
 import { Reading, ask, balanceNow, differencesOf, outputOnly } from '../fixtures/money.ts'
 import { durable } from '../fixtures/aof.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
@@ -47,10 +48,7 @@ const readiness = async ({ adminUrl }: TestGateway) => {
   return (await answer.json()) as { readonly redis: string; readonly spool: string }
 }
 
-async function metric({ adminUrl }: TestGateway, name: string): Promise<number> {
-  const text = await (await fetch(`${adminUrl}/metrics`)).text()
-  return Number(new RegExp(`^tollgate_${name} (.+)$`, 'm').exec(text)?.[1])
-}
+const unwritten = (gateway: TestGateway) => metricOf(gateway, 'tollgate_spool_unwritten_entries ')
 
 const linesWith = ({ log }: TestGateway, word: string) => log.filter((line) => line.includes(word))
 
@@ -65,14 +63,14 @@ t.test(
     open()
     for (const reading of readings) t.match(await reading.end(), /data: \[DONE\]\n\n$/)
     t.equal(backend.served.completion, streams * chunks)
-    await until(async () => (await metric(gateway, 'spool_unwritten_entries')) === streams)
+    await until(async () => (await unwritten(gateway)) === streams)
     t.match(await readiness(gateway), {
       spool: `the disk refuses writes; ${streams} entries wait in memory`,
     })
 
     freeDisk(gateway.pid)
     await until(async () => (await readiness(gateway)).spool === 'ok')
-    await until(async () => (await metric(gateway, 'spool_unwritten_entries')) === 0)
+    await until(async () => (await unwritten(gateway)) === 0)
     const said = () => linesWith(gateway, 'the spool ').length
     await until(() => said() > 1)
     t.equal(said(), 2, 'a line when it began, one when it was over')

@@ -11,6 +11,7 @@ import { accountsFor, breakUnderLoad } from '../fixtures/fail-over.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { startGateway } from '../fixtures/gateway.ts'
 import { connectLink } from '../fixtures/ledger.ts'
+import { metricOf } from '../fixtures/metric.ts'
 import { Reading, ask, balanceOf, differencesOf, outputOnly, refOf } from '../fixtures/money.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { until } from '../fixtures/until.ts'
@@ -41,10 +42,7 @@ t.test('it jumps by an hour and back, both ways', async (t) => {
   await useSessionsAndFiles(t, one, (await other.account(10_000)).key)
 })
 
-async function reapedBy(gateway: typeof one): Promise<number> {
-  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text()
-  return Number(/^tollgate_holds_reaped_total (\d+)/m.exec(text)?.[1])
-}
+const reaped = () => metricOf(other, 'tollgate_holds_reaped_total ')
 
 t.test('streams that run while it jumps are reaped by others, and go on', async (t) => {
   const account = await one.account(1000)
@@ -60,10 +58,10 @@ t.test('streams that run while it jumps are reaped by others, and go on', async 
   }
   const holds = () => client.hlen(keys.holdRows(refOf(account)))
   t.equal(await holds(), 10)
-  const reaped = await reapedBy(other)
+  const reapedBefore = await reaped()
   await clock.set(hour)
   await balanceOf(other, account)
-  await until(async () => (await reapedBy(other)) === reaped + 10)
+  await until(async () => (await reaped()) === reapedBefore + 10)
   await until(async () => (await holds()) === 10)
   t.pass('their gateway has opened them again')
   await clock.set(0)

@@ -6,8 +6,14 @@ import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { spawnGateway } from '../fixtures/gateway.ts'
 import type { Account, TestGateway } from '../fixtures/gateway.ts'
-import { Reading, ask, balanceOf, differencesOf, transactionsOf } from '../fixtures/money.ts'
-import { outputOnly } from '../fixtures/money.ts'
+import {
+  Reading,
+  ask,
+  balanceOf,
+  differencesOf,
+  outputOnly,
+  transactionsOf,
+} from '../fixtures/money.ts'
 import { seeded } from '../fixtures/random.ts'
 import type { Random } from '../fixtures/random.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
@@ -77,7 +83,7 @@ t.test('the last token is spent, and none beyond it', async (t) => {
     const isKill = seed % killEach === 0
     if (isKill) {
       const moment = random(balance)
-      await until(() => Promise.resolve(backend.served.completion - served >= moment))
+      await until(() => backend.served.completion - served >= moment)
       await victim.kill()
     }
     const reads = await Promise.all(reading)

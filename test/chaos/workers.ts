@@ -1,5 +1,6 @@
 // A gateway of several processes: any of them may be killed, all of them reload and drain together, and the money adds up.
 
+import { readFile, writeFile } from 'node:fs/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import { isRunning } from '../../src/data/lock.ts'
@@ -8,6 +9,7 @@ import { chat, endless } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { spawnGateway } from '../fixtures/gateway.ts'
 import type { OwnProcess } from '../fixtures/gateway.ts'
+import { metricOf } from '../fixtures/metric.ts'
 import { Reading, ask, balanceOf, differencesOf, outputOnly } from '../fixtures/money.ts'
 import { childrenOf } from '../fixtures/process.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
@@ -15,12 +17,6 @@ import { until } from '../fixtures/until.ts'
 
 const yamlFor = (url: string, more = '') =>
   `${outputOnly(url)}workers: 2\nplugins: { metering: { lease: 2s } }\n${more}`
-
-async function metric({ adminUrl }: OwnProcess, name: string): Promise<number> {
-  const text = await (await fetch(`${adminUrl}/metrics`)).text()
-  const lines = text.split('\n').filter((line) => line.startsWith(name))
-  return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
-}
 
 async function workersReady({ adminUrl }: OwnProcess): Promise<string> {
   const answer = await fetch(`${adminUrl}/readyz`)
@@ -62,9 +58,9 @@ t.test('both serve, and the supervisor tells of both', async (t) => {
   t.equal(await workersReady(gateway), '2 of 2')
   const count = await spread(gateway, account.key)
   const chats = 'tollgate_http_requests_total{route="/v1/chat/completions"'
-  t.equal(await metric(gateway, chats), count)
-  t.equal(await metric(gateway, 'tollgate_redis_up'), 1)
-  t.equal(await metric(gateway, 'tollgate_build_info'), 1)
+  t.equal(await metricOf(gateway, chats), count)
+  t.equal(await metricOf(gateway, 'tollgate_redis_up'), 1)
+  t.equal(await metricOf(gateway, 'tollgate_build_info'), 1)
   t.match(await balanceOf(gateway, account), { spent: backend.served.completion })
   t.equal(await gateway.stop(), 0)
 })
@@ -89,18 +85,9 @@ t.test(
     await until(async () => (await workersReady(gateway)) === '2 of 2')
     t.equal((await childrenOf(gateway.pid)).length, 2)
     backend.on(chat())
-    const ended = readings.map(async (reading) => {
-      const cut = await Promise.race([
-        reading.end().then(
-          () => true,
-          () => true,
-        ),
-        reading.until('w400 ').then(
-          () => false,
-          () => true,
-        ),
-      ])
-      return cut
+    const ended = readings.map((reading) => {
+      const goesOn = reading.until('w400 ').then(() => false)
+      return Promise.race([reading.end(), goesOn]).then(Boolean, () => true)
     })
     const cut = (await Promise.all(ended)).filter(Boolean).length
     t.ok(cut < 12, `${cut} of 12 streams were cut`)
@@ -185,6 +172,38 @@ t.test(
     t.match(await balanceOf(gateway, account), { spent: served + 3 * later })
   },
 )
+
+t.test('a worker that starts while the others reload has the new configuration, too', async (t) => {
+  const { backend, gateway, account } = await reloaded(t)
+  const [first = 0] = await childrenOf(gateway.pid)
+  process.kill(first, 'SIGKILL')
+  await until(async () => {
+    const children = await childrenOf(gateway.pid)
+    return children.length === 2 && !children.includes(first)
+  })
+  await gateway.rewrite(yamlFor(backend.url, 'reload: signal\n').replace('output: 1', 'output: 3'))
+  t.equal((await gateway.admin('POST', 'reload')).status, 200)
+  await until(async () => (await workersReady(gateway)) === '2 of 2')
+  await spread(gateway, account.key)
+  t.match(await balanceOf(gateway, account), { spent: 3 * backend.served.completion })
+})
+
+t.test('what waits for a restart waits for it in a new worker, too', async (t) => {
+  const { gateway, account } = await reloaded(t)
+  const other = await startRedis(t)
+  const text = await readFile(gateway.file, 'utf8')
+  await writeFile(gateway.file, text.replace(gateway.redis.socket, other.socket))
+  t.match(await (await gateway.admin('POST', 'reload')).json(), {
+    changes: [{ path: 'redis', needs_restart: true }],
+  })
+  const [first] = await childrenOf(gateway.pid)
+  process.kill(Number(first), 'SIGKILL')
+  await gateway.said(/a worker has ended/)
+  await until(async () => (await workersReady(gateway)) === '2 of 2')
+  const answers = Array.from({ length: 20 }, () => askAnew(gateway, account.key))
+  const statuses = (await Promise.all(answers)).map(({ status }) => status)
+  t.same(new Set(statuses), new Set([200]), 'all know the key')
+})
 
 t.test('all workers together ask a target no more than max_concurrency says', async (t) => {
   const gate = new Gate()

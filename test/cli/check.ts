@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { runCli, startCli } from '../fixtures/cli.ts'
 import { adminToken } from '../fixtures/gateway.ts'
 
+const plugins = async () => (await import('../../src/gateway.ts')).plugins
 const good = 'models: {m: {targets: [{url: "http://127.0.0.1:1/v1", key: "${KEY}"}]}}\n'
 const bad = 'lisen: 1\nmodels: {m: {targets: []}}\n'
 
@@ -38,7 +39,6 @@ t.test('a file without problems ends with 0; --print shows it without its secret
 })
 
 t.test('--print shows a valid configuration', async (t) => {
-  const plugins = async () => (await import('../../src/gateway.ts')).plugins
   const given = join(t.testdir({ given: good, shown: '' }), 'given')
   const env = { KEY: 'sk-hidden' }
   const { out } = await runCli(['check', given, '--print'], { env, plugins })
@@ -58,8 +58,8 @@ t.test("the plugins' blocks are judged where they are known", async (t) => {
   const text = `${good}plugins: {auth: {nothing: 1}}\n`
   const file = join(t.testdir({ 'gateway.yaml': text }), 'gateway.yaml')
   const { z } = await import('../../src/config/schema.ts')
-  const plugins = async () => [{ name: 'auth', schema: z.strictObject({}) }]
-  const judged = await runCli(['check', file], { env: { KEY: 'x' }, plugins })
+  const own = async () => [{ name: 'auth', schema: z.strictObject({}) }]
+  const judged = await runCli(['check', file], { env: { KEY: 'x' }, plugins: own })
   t.match(judged, { code: 78, out: /plugins\.auth\.nothing/ })
 })
 
@@ -79,18 +79,6 @@ t.test('a doubtful value is a warning, not a problem', async (t) => {
   t.match(told, { problems: [], warnings: [{ line: 2, column: 36 }] })
 })
 
-t.test('shadow mode is a warning at its key', async (t) => {
-  const plugins = async () => (await import('../../src/gateway.ts')).plugins
-  const yaml = `${good}plugins: {metering: {enforce: false}}\n`
-  const file = join(t.testdir({ 'gateway.yaml': yaml }), 'gateway.yaml')
-  const { code, out } = await runCli(['check', file], { env: { KEY: 'x' }, plugins })
-  t.equal(code, 0)
-  t.match(
-    out,
-    /^warning: \S+:2:31: plugins\.metering\.enforce: shadow mode: .*\n0 problems, 1 warn/,
-  )
-})
-
 t.test('colours only where they can be shown, and never in JSON', async (t) => {
   const style = (colour: string, text: string) => `<${colour}>${text}</>`
   const dir = t.testdir({ file: good, poor: narrow, broken: bad })
@@ -104,9 +92,9 @@ t.test('colours only where they can be shown, and never in JSON', async (t) => {
 })
 
 t.test('--diff says what a reload would change, and what needs a restart', async (t) => {
-  const plugins = async () => (await import('../../src/gateway.ts')).plugins
   const { cliWith, file, rewrite, yaml } = await startCli(t)
-  const cli = cliWith({ env: { TOLLGATE_ADMIN_TOKEN: adminToken }, plugins })
+  const env = { TOLLGATE_ADMIN_TOKEN: adminToken }
+  const cli = cliWith({ env, plugins })
   t.match(await cli('check', file, '--diff'), { code: 0, out: '0 changes\n' })
   const changed = yaml.replace('secret-key', 'other-key').replace('output: 4', 'output: 5')
   await rewrite(`${changed}limits: { headers: 7s }\n`)
@@ -121,7 +109,6 @@ t.test('--diff says what a reload would change, and what needs a restart', async
     changes: [{ needs_restart: false }, { path: 'limits.headers', needs_restart: true }, {}],
   })
   const nowhere = ['check', file, '--diff', '--admin', 'http://127.0.0.1:1']
-  const env = { TOLLGATE_ADMIN_TOKEN: adminToken }
   t.match(await runCli(nowhere, { env, plugins }), { code: 69 })
   t.match(await cli('check', file, '--diff', '--token', 'wrong'), { code: 77 })
   await rewrite('lisen: 1\n')

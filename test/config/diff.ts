@@ -1,5 +1,5 @@
 import t from 'tap'
-import { changesBetween, withoutRestart } from '../../src/config/diff.ts'
+import { changesBetween, formatChange, withoutRestart } from '../../src/config/diff.ts'
 import { formatPath } from '../../src/config/problem.ts'
 
 const shown = (effective: unknown, marks: Readonly<Record<string, string>> = {}) => ({
@@ -74,4 +74,13 @@ t.test('what runs after a reload has the old values where a restart is needed', 
   t.same(withoutRestart(from, shown({ store: 'disk' })).effective, {
     redis: { url: 'a', password: '*' },
   })
+})
+
+t.test('a change is a line: both values where they are short', async (t) => {
+  t.equal(formatChange({ path: 'a.b', from: 1, to: '2s' }), 'a.b: 1 → "2s"')
+  t.equal(formatChange({ path: 'a', from: undefined, to: true }), 'a: added, true')
+  t.equal(formatChange({ path: 'a', to: 'x'.repeat(200) }), 'a: added')
+  t.equal(formatChange({ path: 'a', from: 1 }), 'a: removed')
+  t.equal(formatChange({ path: 'a', from: 'x'.repeat(200), to: 1 }), 'a: changed')
+  t.equal(formatChange({ path: 'key', from: '***', to: '***' }), 'key: changed, and is not shown')
 })

@@ -12,31 +12,30 @@ t.test('a number is itself, auto is one for each core, anything else is one', as
   t.equal(workerCount('x'), 1)
 })
 
-const load = (t: Test, more: string) => {
-  const yaml = `models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }\n${more}\n`
-  return loadConfig(`${t.testdir({ 'gateway.yaml': yaml })}/gateway.yaml`, [], { env: {} })
-}
+const limited = (model = '', target = '') =>
+  `models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1', ${target} }], ${model} } }\n`
+
+const load = (t: Test, yaml: string) =>
+  loadConfig(`${t.testdir({ 'gateway.yaml': yaml })}/gateway.yaml`, [], { env: {} })
 
 t.test('each worker has room for the largest body', async (t) => {
-  t.match(await load(t, 'workers: 3'), {
+  t.match(await load(t, `${limited()}workers: 3\n`), {
     config: { workers: 3, limits: { bodiesBytes: 3 * 128 * 2 ** 20 } },
   })
-  t.match(await load(t, ''), { config: { workers: 1, limits: { bodiesBytes: 128 * 2 ** 20 } } })
-  t.match(await load(t, 'workers: 2\nlimits: { bodies: 128MiB }'), {
+  t.match(await load(t, limited()), {
+    config: { workers: 1, limits: { bodiesBytes: 128 * 2 ** 20 } },
+  })
+  t.match(await load(t, `${limited()}workers: 2\nlimits: { bodies: 128MiB }\n`), {
     problems: [{ path: ['limits', 'bodies'], message: /for each of 2 workers; raise bodies/ }],
   })
-  t.match(await load(t, 'workers: 0'), { problems: [{ path: ['workers'] }] })
+  t.match(await load(t, `${limited()}workers: 0\n`), { problems: [{ path: ['workers'] }] })
 })
 
 async function configOf(t: Test, yaml: string) {
-  const file = `${t.testdir({ 'gateway.yaml': yaml })}/gateway.yaml`
-  const loaded = await loadConfig(file, [], { env: {} })
+  const loaded = await load(t, yaml)
   if ('problems' in loaded) throw new Error(JSON.stringify(loaded.problems))
   return loaded
 }
-
-const limited = (model: string, target: string) =>
-  `models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1', ${target} }], ${model} } }\n`
 
 t.test('the parts of all workers are together what the file says', async (t) => {
   const text = limited('max_concurrency: 8, queue: { length: 5 }', 'max_concurrency: 3')

@@ -8,6 +8,7 @@ import { drained } from '../fixtures/backend-scripts.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { spawnGateway } from '../fixtures/gateway.ts'
 import type { OwnProcess } from '../fixtures/gateway.ts'
+import { metricOf } from '../fixtures/metric.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { chatOf, chatYaml, messageIdOf } from '../fixtures/session-chat.ts'
 import type { Live } from '../fixtures/session-chat.ts'
@@ -46,10 +47,7 @@ function peakOf({ pid }: OwnProcess): number {
   return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) * 1024
 }
 
-async function droppedBy(gateway: OwnProcess): Promise<number> {
-  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text()
-  return Number(/^tollgate_readers_dropped_total (\d+)/m.exec(text)?.[1] ?? 0)
-}
+const droppedBy = (gateway: OwnProcess) => metricOf(gateway, 'tollgate_readers_dropped_total ')
 
 t.test(
   'stuck readers delay nobody, are dropped, and resume later',

@@ -11,6 +11,7 @@ import type { ConnectOptions, RedisLink } from '../../src/redis/redis.ts'
 import { certificate } from '../fixtures/certificate.ts'
 import { startDelayProxy } from '../fixtures/delay-proxy.ts'
 import { freePort } from '../fixtures/free-port.ts'
+import { clientTls, tlsFiles } from '../fixtures/redis-node.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { until } from '../fixtures/until.ts'
 
@@ -54,20 +55,12 @@ t.test('a working link answers, also to the embedded server', async (t) => {
 })
 
 t.test('TLS with certificates on both sides, a user, and another database', async (t) => {
-  const { certPath, keyPath, cert, key } = certificate
+  const { cert, key } = certificate
   const port = await freePort()
-  const files = [
-    '--tls-cert-file',
-    certPath,
-    '--tls-key-file',
-    keyPath,
-    '--tls-ca-cert-file',
-    certPath,
-  ]
   const users = ['--user', 'default', 'off', '--user', 'gate', 'on', '>s3cret', '~*', '+@all']
-  await startRedis(t, { args: ['--tls-port', String(port), ...files, ...users] })
+  await startRedis(t, { args: ['--tls-port', String(port), ...tlsFiles, ...users] })
   const place = { kind: 'single', host: 'localhost', port, db: 3 } as const
-  const good = { ...place, username: 'gate', password: 's3cret', tls: { ca: cert, cert, key } }
+  const good = { ...place, username: 'gate', password: 's3cret', tls: clientTls }
   const link = await connect(good)
   t.teardown(() => link.close())
   await link.client.set('a', '1')

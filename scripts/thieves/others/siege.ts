@@ -6,10 +6,11 @@ import { Redis } from 'ioredis'
 import type { Test } from 'tap'
 import type { Account, OwnProcess } from '../../../test/fixtures/gateway.ts'
 import { spawnGateway } from '../../../test/fixtures/gateway.ts'
+import { metricOf } from '../../../test/fixtures/metric.ts'
 import { startRedis } from '../../../test/fixtures/redis-server.ts'
 import { tempDir } from '../../../test/fixtures/temp-dir.ts'
 import { startHonestBackend } from '../backend.ts'
-import { withTeardown } from '../ending.ts'
+import { withTeardown } from '../../ending.ts'
 import { modelsYaml } from '../models.ts'
 import { attacks } from './attacks.ts'
 import type { Answers, Assault, Measure, Measured } from './orders.ts'
@@ -202,8 +203,7 @@ async function redisBytes(link: Redis): Promise<number> {
 
 /** The longest block of the event loop since the last call. */
 async function heldMs(gateway: OwnProcess): Promise<number> {
-  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text()
-  return 1000 * Number(/^nodejs_eventloop_lag_max_seconds (\S+)/m.exec(text)?.[1] ?? 0)
+  return 1000 * (await metricOf(gateway, 'nodejs_eventloop_lag_max_seconds '))
 }
 
 function p99({ latenciesMs }: Measured): number {

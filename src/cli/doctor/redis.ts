@@ -1,5 +1,6 @@
 // The part of `tollgate doctor` about Redis: can the gateway use it, does it persist its data, what does its clock say.
-// It only reads. `connect` refuses a server of another kind than the configured one. Of a Cluster, every node is examined. With `embedded`, it examines the Redis of the gateway that runs on this data folder, if one runs.
+// It only reads. `connect` refuses a server of another kind than the configured one. Of a Cluster, every node is examined.
+// With `embedded`, it examines the Redis of the gateway that runs on this data folder, if one runs.
 
 import type { Config } from '../../config/config.ts'
 import { listens } from '../../redis/embedded/child.ts'

@@ -1,7 +1,7 @@
 // Ends what was started: when its round is over, and also on a signal.
 
 import type { Test } from 'tap'
-import { teardownOf } from '../../test/fixtures/teardown.ts'
+import { teardownOf } from '../test/fixtures/teardown.ts'
 
 type Teardown = Pick<Test, 'teardown'>
 
