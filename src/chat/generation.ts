@@ -97,8 +97,7 @@ async function refusedIn(generation: Generation, data: string): Promise<Answer> 
 
 async function relayed(generation: Generation, answer: Answer): Promise<Answer> {
   generation.deadline.stop()
-  // The request's fault, so the target is well.
-  generation.seat?.succeeded()
+  generation.seat?.refused()
   await generation.run.finish({ ...outcome(generation, answer.status), complete: false })
   return answer
 }
