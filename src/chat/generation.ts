@@ -165,6 +165,9 @@ async function readAnswer(
   throw new GatewayError('upstream_error', { source: 'backend', retry: !meter.sawContent })
 }
 
+/** So long the body of an error is waited for: then its status has to do. */
+const errorBodyMs = 2000
+
 /** Reads the body of an error. */
 async function readBounded({ stream, ended }: BackendAnswer, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = []
@@ -175,7 +178,9 @@ async function readBounded({ stream, ended }: BackendAnswer, maxBytes: number): 
     if (bytes <= maxBytes) chunks.push(chunk)
     else stream.destroy()
   })
+  const patience = setTimeout(() => stream.destroy(), errorBodyMs)
   const how = await ended
+  clearTimeout(patience)
   if (how === 'cut' || bytes > maxBytes) throw new GatewayError('upstream_error')
   return Buffer.concat(chunks, bytes)
 }
