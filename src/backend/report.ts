@@ -25,13 +25,14 @@ const leadingError = /^\s*\{\s*"error"\s*:\s*(?!\s|null\b)/
 /** After other keys, "error" may belong to a tool's argument, so the data is then parsed. */
 const anyError = /"error"\s*:\s*[{"]/
 
-/** Returns undefined when the usage has no possible count. */
-export function readReport(usage: unknown): Reported | undefined {
+/** Returns undefined when the usage has no possible count. A total alone is the prompt only where nothing is generated. */
+export function readReport(usage: unknown, generates: boolean): Reported | undefined {
   const prompt = tokensIn(usage, 'prompt_tokens')
   const completion = tokensIn(usage, 'completion_tokens')
   const total = tokensIn(usage, 'total_tokens')
   // Embeddings and rerank use only prompt tokens, and some backends send only the total.
-  const alone = prompt ?? (field(usage, 'completion_tokens') === undefined ? total : undefined)
+  const isPrompt = !generates && field(usage, 'completion_tokens') === undefined
+  const alone = prompt ?? (isPrompt ? total : undefined)
   if (alone === undefined && completion === undefined) return undefined
   const cached = tokensIn(field(usage, 'prompt_tokens_details'), 'cached_tokens') ?? 0
   return { prompt: alone, completion, cached }
@@ -40,7 +41,8 @@ export function readReport(usage: unknown): Reported | undefined {
 /** Reads a whole answer, latin1. Returns undefined when it is no JSON object, or an error. */
 export function readAnswer(data: string): { readonly usage: unknown } | undefined {
   if (data.length > parsedChars) {
-    return leadingError.test(data) ? undefined : { usage: usageIn(data) }
+    const isCut = !data.trimEnd().endsWith('}')
+    return isCut || leadingError.test(data) ? undefined : { usage: usageIn(data) }
   }
   const value = parsed(data)
   const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -50,11 +50,16 @@ export class Seat {
     this.#candidates.model.serve()
   }
 
-  /** The target has answered as it should. This or one of the next three is called once; else the attempt was ended by somebody else. */
+  /** The target has answered as it should. This or one of the next four is called once; else the attempt was ended by somebody else. */
   succeeded(): void {
     if (!this.#judge()) return
     this.#candidates.prove()
     this.#state.breaker.succeeded(this.#probe)
+  }
+
+  /** The target is well, and has refused the request. So what failed elsewhere may be the request's fault, too. */
+  refused(): void {
+    if (this.#judge()) this.#state.breaker.succeeded(this.#probe)
   }
 
   /** No request can have caused this failure: the target was not reached, or says itself that it is not available. */

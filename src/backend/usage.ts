@@ -293,7 +293,7 @@ export class Meter {
 
   /** True when the usage has a possible count. */
   #readUsage(usage: unknown): boolean {
-    const reported = readReport(usage)
+    const reported = readReport(usage, this.#options.choices > 0)
     this.#reported = reported ?? this.#reported
     return reported !== undefined
   }

@@ -76,7 +76,8 @@ export class Deadline {
   started(): void {
     this.#hasStarted = true
     clearTimeout(this.#silence)
-    this.#silence = setTimeout(this.#onSilence, this.#idleMs)
+    // The first content may have paused the answer, if it has used up what is held for it.
+    if (!this.#isPaused) this.#silence = setTimeout(this.#onSilence, this.#idleMs)
   }
 
   /** An event came. Comments are not events: a server that is shutting down may send nothing else. Before the first content, no event counts. */

@@ -97,8 +97,7 @@ async function refusedIn(generation: Generation, data: string): Promise<Answer> 
 
 async function relayed(generation: Generation, answer: Answer): Promise<Answer> {
   generation.deadline.stop()
-  // The request's fault, so the target is well.
-  generation.seat?.succeeded()
+  generation.seat?.refused()
   await generation.run.finish({ ...outcome(generation, answer.status), complete: false })
   return answer
 }
@@ -166,6 +165,9 @@ async function readAnswer(
   throw new GatewayError('upstream_error', { source: 'backend', retry: !meter.sawContent })
 }
 
+/** So long the body of an error is waited for: then its status has to do. */
+const errorBodyMs = 2000
+
 /** Reads the body of an error. */
 async function readBounded({ stream, ended }: BackendAnswer, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = []
@@ -176,7 +178,9 @@ async function readBounded({ stream, ended }: BackendAnswer, maxBytes: number): 
     if (bytes <= maxBytes) chunks.push(chunk)
     else stream.destroy()
   })
+  const patience = setTimeout(() => stream.destroy(), errorBodyMs)
   const how = await ended
+  clearTimeout(patience)
   if (how === 'cut' || bytes > maxBytes) throw new GatewayError('upstream_error')
   return Buffer.concat(chunks, bytes)
 }

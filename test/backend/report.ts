@@ -11,18 +11,19 @@ import {
 } from '../../src/backend/report.ts'
 
 t.test('an impossible count is ignored', async (t) => {
-  const said = (count: unknown) => readReport({ prompt_tokens: count, completion_tokens: 3 })
+  const said = (count: unknown) => readReport({ prompt_tokens: count, completion_tokens: 3 }, true)
   for (const count of [-1, 1.5, 1e10, 2 ** 60, '5', null, [5], {}, true]) {
     t.match(said(count), { prompt: undefined, completion: 3 }, JSON.stringify(count))
   }
   t.match(said(5), { prompt: 5, completion: 3, cached: 0 })
-  t.equal(readReport({}), undefined)
-  t.equal(readReport('x'), undefined)
+  t.equal(readReport({}, true), undefined)
+  t.equal(readReport('x', true), undefined)
 })
 
 t.test('embeddings report only a prompt, and some only a total', async (t) => {
-  t.match(readReport({ total_tokens: 8 }), { prompt: 8, completion: undefined })
-  t.match(readReport({ total_tokens: 8, completion_tokens: 3 }), { prompt: undefined })
+  t.match(readReport({ total_tokens: 8 }, false), { prompt: 8, completion: undefined })
+  t.match(readReport({ total_tokens: 8, completion_tokens: 3 }, false), { prompt: undefined })
+  t.equal(readReport({ total_tokens: 8 }, true), undefined, 'it has the answer in it')
 })
 
 t.test('the usage of a long answer is read from its end alone', async (t) => {
@@ -38,6 +39,7 @@ t.test('the usage of a long answer is read from its end alone', async (t) => {
 t.test('errors and broken texts are no answers', async (t) => {
   t.equal(readAnswer('{"error":{"message":"x"}}'), undefined)
   t.equal(readAnswer('<html>'), undefined)
+  t.equal(readAnswer(`{"x":"${'x'.repeat(2_000_000)}`), undefined, 'it was cut off')
   t.same(readAnswer('{"error":null,"usage":1}'), { usage: 1 })
   t.ok(isError('{"id":1,"error":{"message":"x"}}'))
   t.notOk(isError('{"id":1,"x":{"error":{"message":"x"}}}'))

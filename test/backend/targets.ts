@@ -220,16 +220,19 @@ t.test('a target that fails its checks is asked only where no other one is well'
 t.test('a failure of the request counts when the request succeeds elsewhere', async (t) => {
   const targets = new Targets()
   const [a] = targets.statesOf(pair)
-  for (const succeeds of [false, true]) {
+  for (const [verdict, state] of [
+    ['suspected', 'closed'],
+    ['refused', 'closed'],
+    ['answered', 'open'],
+  ] as const) {
     for (let i = 0; i < 3; i++) {
       const candidates = targets.candidatesFor(pair, 'x')
       candidates.next()?.suspected()
       const second = candidates.next()
       t.equal(second?.target.name, 'b')
-      if (succeeds) second?.answered()
-      else second?.suspected()
+      second?.[verdict]()
     }
-    t.equal(a?.breaker.state, succeeds ? 'open' : 'closed')
+    t.equal(a?.breaker.state, state, verdict)
   }
 })
 

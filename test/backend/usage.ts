@@ -262,6 +262,12 @@ t.test('embeddings: usage is only the prompt, and nothing is missing', async (t)
   t.match(await rerank.used({ promptTokens: 99 }), { prompt: 8, completion: 0, estimated: false })
 })
 
+t.test('where a backend reports only a total, the answer is not paid twice', async (t) => {
+  const m = meter()
+  await m.json(Buffer.from('{"choices":[{"message":{"content":"a"}}],"usage":{"total_tokens":8}}'))
+  t.match(await m.used({ promptTokens: 7 }), { prompt: 7, completion: 1, estimated: true })
+})
+
 t.test('a very large whole answer is not parsed, and its usage is still read', async (t) => {
   const numbers = `[${'0.1234567,'.repeat(200_000)}0]`
   const m = meter({ choices: 0 })

@@ -32,10 +32,19 @@ const errorEvent = (code: unknown) =>
   `data: ${JSON.stringify({ error: { message: 'x', code } })}\n\n`
 const http = (status: string) => raw(`HTTP/1.1 ${status}\r\nContent-Length: 0\r\n\r\n`)
 
+/** Only the beginning of its body comes. */
+const unended =
+  (status: number): Script =>
+  ({ res }) => {
+    res.writeHead(status, { 'content-type': 'application/json', 'content-length': '100' })
+    res.write('{')
+  }
+
 /** What another target is asked after: for a stream, and for a whole answer. */
 const forAnother: Readonly<Record<string, readonly [Script, string]>> = {
   '429': [failing(429), 'upstream_rate_limited'],
   '503': [failing(503), 'upstream_unavailable'],
+  '503, and a body without an end': [unended(503), 'upstream_unavailable'],
   '529': [failing(529), 'upstream_unavailable'],
   '500': [failing(500), 'upstream_error'],
   '502 without a body': [http('502 Bad Gateway'), 'upstream_error'],

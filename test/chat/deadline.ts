@@ -1,5 +1,6 @@
 // The time limits of a backend request, seen from the client: each ends a request that would never end.
 
+import { mock } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -144,6 +145,21 @@ t.test('a departure only notifies where somebody listens; an end still ends it',
   t.notOk(read.deadline.signal.aborted)
   read.deadline.depart(new GatewayError('server_draining'))
   t.match(read.deadline.signal.reason, { code: 'server_draining' })
+})
+
+t.test('an answer that its first content pauses may be silent until it goes on', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const { deadline } = started(t)
+  const { idleMs } = modelOf([]).timeouts
+  deadline.asking()
+  deadline.pause()
+  deadline.started()
+  mock.timers.tick(idleMs)
+  t.notOk(deadline.signal.aborted)
+  deadline.resume()
+  mock.timers.tick(idleMs)
+  t.match(deadline.signal.reason, { code: 'upstream_timeout' })
 })
 
 t.test('after the last content a departure ends nothing, a time limit still does', async (t) => {

@@ -131,6 +131,15 @@ t.test("a customer's own failures shut a target for nobody", async (t) => {
   t.equal((await gate.call('/v1/chat', other.key, hello)).status, 200)
 })
 
+t.test('a failure counts for nothing when another target refuses the request', async (t) => {
+  const { backends, ask, asked, shown } = await world(t, { model: long })
+  backends[0]?.on(failing(500))
+  backends[1]?.on(failing(400))
+  for (let i = 0; i < 5; i++) t.equal((await ask()).status, 400)
+  t.strictSame(asked(), [5, 5])
+  t.strictSame(await shown(), ['up', 'up'])
+})
+
 t.test('429 and the faults of requests are no failures', async (t) => {
   const { backends, ask, asked } = await world(t, { count: 1, model: long })
   const body = { error: { message: 'no' } }
