@@ -62,8 +62,8 @@ export type Allowance = ReturnType<typeof createAllowance>
  */
 export function createAllowance(
   perMinute: number,
-  now = () => performance.now(),
   levels: Levels = new Map(),
+  now = () => performance.now(),
 ) {
   const perMs = perMinute / 60_000
   const leftOf = ({ left, atMs }: Level) => Math.min(perMinute, left + (now() - atMs) * perMs)
@@ -92,7 +92,7 @@ export function createAllowance(
 export type Guard = (address: string) => number
 
 export function createGuard(failuresPerMinute: number, levels?: Levels): Guard {
-  const failures = createAllowance(failuresPerMinute, undefined, levels)
+  const failures = createAllowance(failuresPerMinute, levels)
   return (address) => {
     const network = networkOf(address)
     const waitMs = failures.waitMs(network)

@@ -19,7 +19,7 @@ export interface BreakerSettings {
 const firstCoolDownMs = 1000
 
 export class Breaker {
-  readonly settings: () => BreakerSettings
+  readonly #settings: () => BreakerSettings
   #failures = 0
   #openedAt: number | undefined
   /** When the probe was sent that is under way. */
@@ -33,7 +33,7 @@ export class Breaker {
   #hasSeveralSuspects = false
 
   constructor(settings: () => BreakerSettings) {
-    this.settings = settings
+    this.#settings = settings
   }
 
   get state(): 'closed' | 'open' | 'half_open' {
@@ -85,7 +85,7 @@ export class Breaker {
 
   failed(probe: number): void {
     this.#failures++
-    const isEnough = this.#openedAt === undefined && this.#failures >= this.settings().failures
+    const isEnough = this.#openedAt === undefined && this.#failures >= this.#settings().failures
     // After a probe that hung, another one has been sent, which says more.
     const isNewest = probe > 0 && probe === this.#probe
     if (!isEnough && !isNewest) return
@@ -111,7 +111,7 @@ export class Breaker {
   }
 
   get #coolDownMs(): number {
-    return Math.min(firstCoolDownMs * 2 ** this.#lostProbes, this.settings().coolDownMs)
+    return Math.min(firstCoolDownMs * 2 ** this.#lostProbes, this.#settings().coolDownMs)
   }
 
   #waitMs(longestMs: number): number {

@@ -10,6 +10,7 @@ import { ModelState, TargetState } from './target-state.ts'
 
 /** One attempt's request at a target. */
 export class Seat {
+  /** As it is configured now: a reload may change the state's target. */
   readonly target: Target
   readonly #state: TargetState
   readonly #candidates: Candidates
@@ -18,8 +19,8 @@ export class Seat {
   #isTaken = true
   #isJudged = false
 
-  constructor(state: TargetState, target: Target, candidates: Candidates) {
-    this.target = target
+  constructor(state: TargetState, candidates: Candidates) {
+    this.target = state.target
     this.#state = state
     this.#candidates = candidates
     this.#probe = state.breaker.begin()
@@ -144,7 +145,7 @@ export class Candidates {
     const state = chosen(ready.length > 0 ? ready : free, this.#random)
     if (!state) return undefined
     this.#left.splice(this.#left.indexOf(state), 1)
-    return new Seat(state, state.target, this)
+    return new Seat(state, this)
   }
 
   /** ms until the first of the targets that are left may be asked; 0: it may now. */

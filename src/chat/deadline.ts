@@ -40,7 +40,7 @@ export class Deadline {
     this.#idleMs = timeouts.idleMs
     this.#firstMs = generates && !stream ? undefined : timeouts.firstTokenMs
     this.#generates = generates
-    this.#total = setTimeout(() => this.#expire(this.#cancel), timeouts.totalMs)
+    this.#total = setTimeout(() => this.#expire(this.cancel), timeouts.totalMs)
     this.#parent = parent
     if (parent.aborted) this.cancel(parent.reason)
     else parent.addEventListener('abort', this.#onParent, { once: true })
@@ -102,14 +102,9 @@ export class Deadline {
     this.#parent.removeEventListener('abort', this.#onParent)
   }
 
-  /** Ends the backend request, and the generation. */
-  cancel(reason: unknown): void {
-    this.#cancel(reason)
-  }
-
   /** The answer must end, for this reason. */
   depart(reason: unknown): void {
-    this.#depart(reason, this.#cancel)
+    this.#depart(reason, this.cancel)
   }
 
   /** When the client has left, has cancelled its message or takes no data, `listener` is called and the request goes on; the listener must then call `cancel`. */
@@ -123,7 +118,8 @@ export class Deadline {
     this.#parent.removeEventListener('abort', this.#onParent)
   }
 
-  readonly #cancel = (reason: unknown) => {
+  /** Ends the backend request, and the generation. */
+  readonly cancel = (reason: unknown) => {
     this.#isOver = true
     this.#controller.abort(reason)
   }

@@ -34,7 +34,6 @@ export interface BodyShare {
 export interface BodyBudget {
   /** `refOf` is called at the first `take`: only then is it known whose body it is. */
   share(refOf: () => string): BodyShare
-  readonly usedBytes: number
 }
 
 /** The client closed before its request was whole: there is nobody to answer. */
@@ -45,9 +44,6 @@ export class ClientLeft extends Error {
 /** Bodies up to 4 KiB are not counted: otherwise callers without a key could send them slowly and keep customers out. */
 export function createBodyBudget(pool: SharedPool): BodyBudget {
   return {
-    get usedBytes() {
-      return pool.used
-    },
     share(refOf) {
       let ref = ''
       let taken = 0

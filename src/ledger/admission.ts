@@ -1,6 +1,7 @@
 // Calls the scripts that a request waits for, while the gate is open: identify and admit before it begins, extend when a
-// stream in slices has used most of its hold. A script is called again when it needs the limits of another plan, or must reap more holds first. A script's refusal is thrown as the error of
-// its code; any unclear reply is thrown as ledger_unavailable.
+// stream in slices has used most of its hold. A script is called again when it needs the limits of another plan, or must
+// reap more holds first. A script's refusal is thrown as the error of its code; any unclear reply is thrown as
+// ledger_unavailable.
 
 import type { Plan } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
@@ -14,7 +15,7 @@ import { isUnclear, unavailable } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
 import type { LedgerScripts, LedgerWords } from './library.ts'
 import { createPlanGuesses } from './plan-guesses.ts'
-import { readAdmitted, readExtended, readIdentified, toHold } from './replies.ts'
+import { minuteMs, readAdmitted, readExtended, readIdentified, toHold } from './replies.ts'
 import type { AccountIdentity, AdmitRefused, Admitted, Asked } from './replies.ts'
 import type { Spool } from './spool.ts'
 
@@ -293,5 +294,3 @@ function metaText({ requestId, sessionId, messageId }: HoldMeta, isShadow: boole
     shadow: isShadow || undefined,
   })
 }
-
-const minuteMs = 60_000

@@ -1,5 +1,5 @@
-// What admit.lua, identify.lua and extend.lua answer, as typed values: the positions in their replies are known here alone. The words
-// are those of the library, so every refusal but `released` is a code of errors.ts.
+// What admit.lua, identify.lua and extend.lua answer, as typed values: the positions in their replies are known here
+// alone. The words are those of the library, so every refusal but `released` is a code of errors.ts.
 
 import type { LimitState, LimitStates, RefusedCaller } from '../errors.ts'
 import { numberAt, textAt } from '../redis/scripts.ts'
@@ -147,7 +147,7 @@ function toIdentity(reply: Reply) {
   }
 }
 
-const minuteMs = 60_000
+export const minuteMs = 60_000
 
 /** Positions 3 to 6 of admit's reply, granted or refused; -1 is no limit. */
 function limitsOf(reply: Reply): LimitStates {

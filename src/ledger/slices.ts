@@ -58,8 +58,8 @@ export class Slices {
   constructor(stream: SlicedStream) {
     this.#stream = stream
     this.#used = { prompt: stream.promptTokens, cached: 0, completion: 0 }
-    stream.hold.onSpent(() => this.#lookAgain())
-    this.#lookAgain()
+    stream.hold.onSpent(() => this.#look())
+    this.#look()
   }
 
   /** What was used: as counted, and rough since then. */
@@ -78,7 +78,7 @@ export class Slices {
     return this.#stream.roughTokens() >= this.#limit
   }
 
-  #lookAgain(): void {
+  #look(): void {
     this.#limit = this.#affordedRough()
     if (this.#isUsedUp) this.#reached()
     else this.#setAlarm()

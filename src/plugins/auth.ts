@@ -40,7 +40,7 @@ export const auth: Plugin<z.infer<typeof schema>> = {
       gateway,
       readKey: keyReader(gateway.config),
       guard: createGuard(config.failures_per_minute_per_ip, failed),
-      refusals: createAllowance(config.refusals_per_minute, undefined, refused),
+      refusals: createAllowance(config.refusals_per_minute, refused),
     }
     return {
       begin: (x) => (needsKey(x.route) ? hooksOf(x, parts) : undefined),

@@ -1,5 +1,5 @@
-// Counts a prompt for a charge when the backend reported none, or for a checkpoint: all of the body, keys too, by the tokenizer; images,
-// sound and token ids as the estimate counts them. Runs when the answer has begun, never before.
+// Counts a prompt for a charge when the backend reported none, or for a checkpoint: all of the body, keys too, by the
+// tokenizer; images, sound and token ids as the estimate counts them. Runs when the answer has begun, never before.
 
 import type { Member } from '../http/json/scan.ts'
 import { countPieces, countedBytes, headsIn, thorough } from './count-pieces.ts'

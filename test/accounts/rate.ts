@@ -48,7 +48,7 @@ t.test('with Redis away it is the ledger that is not available', async (t) => {
 
 t.test('an allowance is used up, comes back evenly, and is never more than it was', async (t) => {
   let nowMs = 0
-  const allowance = createAllowance(60, () => nowMs)
+  const allowance = createAllowance(60, new Map(), () => nowMs)
   allowance.use('a', 59)
   t.equal(allowance.waitMs('a'), 0)
   allowance.use('a', 1)
@@ -64,7 +64,7 @@ t.test('an allowance is used up, comes back evenly, and is never more than it wa
 })
 
 t.test('when new keys come without end, the oldest is forgotten', async (t) => {
-  const allowance = createAllowance(1, () => 0)
+  const allowance = createAllowance(1, new Map(), () => 0)
   for (const key of ['old', 'kept']) allowance.use(key, 1)
   for (let i = 0; i < 9999; i++) {
     allowance.use(`new${i}`, 1)

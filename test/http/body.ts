@@ -137,20 +137,22 @@ t.test('a caller whose key is refused is answered without reading the body', asy
 })
 
 t.test('a body that was only announced takes no memory', async (t) => {
-  const budget = createBodyBudget(new SharedPool(2_000_000))
+  const pool = new SharedPool(2_000_000)
+  const budget = createBodyBudget(pool)
   const { client } = await serve(t, { budget })
   for (let i = 0; i < 8; i++) (await client()).send(sized(1_000_000))
   const one = await client()
   t.equal((await one.ask(sized(900_000), 'a'.repeat(900_000))).json.bytes, 900_000)
-  t.equal(budget.usedBytes, 0)
+  t.equal(pool.used, 0)
 })
 
 t.test('all large bodies together are bounded: 503 overloaded, and room again after', async (t) => {
-  const budget = createBodyBudget(new SharedPool(500_000))
+  const pool = new SharedPool(500_000)
+  const budget = createBodyBudget(pool)
   const { client } = await serve(t, { budget })
   const first = await client()
   first.send(sized(200_000), 'a'.repeat(199_000))
-  while (budget.usedBytes < 199_000) await new Promise(setImmediate)
+  while (pool.used < 199_000) await new Promise(setImmediate)
   for (const bytes of [sized(100_000) + 'a'.repeat(100_000), chunked + chunk(100_000)]) {
     const second = await client()
     const answer = await second.ask(bytes)
@@ -160,17 +162,18 @@ t.test('all large bodies together are bounded: 503 overloaded, and room again af
   const small = await client()
   t.equal((await small.ask(`${sized(2)}{}`)).status, 200, 'small ones pass')
   t.equal((await first.ask('a'.repeat(1000))).json.bytes, 200_000)
-  t.equal(budget.usedBytes, 0)
+  t.equal(pool.used, 0)
   const third = await client()
   t.equal(
     (await third.ask(chunked, chunk(150_000), chunk(90_000), '0\r\n\r\n')).json.bytes,
     240_000,
   )
-  t.equal(budget.usedBytes, 0)
+  t.equal(pool.used, 0)
 })
 
 t.test('one account leaves as much memory to others as it takes', async (t) => {
-  const budget = createBodyBudget(new SharedPool(100))
+  const pool = new SharedPool(100)
+  const budget = createBodyBudget(pool)
   const greedy = budget.share(() => 'a')
   greedy.take(30)
   greedy.take(20)
@@ -178,36 +181,39 @@ t.test('one account leaves as much memory to others as it takes', async (t) => {
   t.throws(() => budget.share(() => 'a').take(1), { code: 'overloaded' })
   const other = budget.share(() => 'b')
   other.take(25)
-  t.equal(budget.usedBytes, 75)
+  t.equal(pool.used, 75)
   greedy.release()
   other.take(25)
-  t.equal(budget.usedBytes, 50)
+  t.equal(pool.used, 50)
 })
 
 t.test('memory of a body that is kept stays taken', async (t) => {
-  const budget = createBodyBudget(new SharedPool(100))
+  const pool = new SharedPool(100)
+  const budget = createBodyBudget(pool)
   const share = budget.share(() => 'a')
   share.take(50)
   share.keep(60)
-  t.equal(budget.usedBytes, 50)
+  t.equal(pool.used, 50)
   share.keep(10)
-  t.equal(budget.usedBytes, 10)
+  t.equal(pool.used, 10)
   share.release()
-  t.equal(budget.usedBytes, 0)
+  t.equal(pool.used, 0)
 })
 
 t.test('a share that was given back takes no more memory', async (t) => {
-  const budget = createBodyBudget(new SharedPool(100))
+  const pool = new SharedPool(100)
+  const budget = createBodyBudget(pool)
   const share = budget.share(() => 'a')
   share.take(50)
   share.release()
   share.release()
   share.take(50)
-  t.equal(budget.usedBytes, 0)
+  t.equal(pool.used, 0)
 })
 
 t.test('between two parts of a large body, others have their turn', async (t) => {
-  const budget = createBodyBudget(new SharedPool(64 * 2 ** 20))
+  const pool = new SharedPool(64 * 2 ** 20)
+  const budget = createBodyBudget(pool)
   const { client } = await serve(t, { budget, maxBytes: 32 * 2 ** 20 })
   const one = await client()
   const bytes = 16 * 2 ** 20
@@ -215,7 +221,7 @@ t.test('between two parts of a large body, others have their turn', async (t) =>
   let largest = 0
   for (let before = 0; before < bytes;) {
     await new Promise(setImmediate)
-    const now = budget.usedBytes
+    const now = pool.used
     if (now < before) break
     largest = Math.max(largest, now - before)
     before = now
@@ -251,27 +257,29 @@ t.test('a body that keeps the minimum rate is not too slow', async (t) => {
 })
 
 t.test('a client that leaves within its body is ClientLeft; its share is given back', async (t) => {
-  const budget = createBodyBudget(new SharedPool(1_000_000))
+  const pool = new SharedPool(1_000_000)
+  const budget = createBodyBudget(pool)
   const { client, left } = await serve(t, { budget })
   for (const bytes of [sized(200_000), chunked + chunk(100_000)]) {
     const one = await client()
     one.send(bytes, 'aaa')
-    while (budget.usedBytes === 0) await new Promise(setImmediate)
+    while (pool.used === 0) await new Promise(setImmediate)
     one.socket.destroy()
-    while (budget.usedBytes > 0) await new Promise(setImmediate)
+    while (pool.used > 0) await new Promise(setImmediate)
   }
   t.match(left, [{ name: 'ClientLeft' }, { name: 'ClientLeft' }])
 })
 
 t.test('a client that ends its side within its body is ClientLeft, too', async (t) => {
-  const budget = createBodyBudget(new SharedPool(1_000_000))
+  const pool = new SharedPool(1_000_000)
+  const budget = createBodyBudget(pool)
   const { client, left } = await serve(t, { budget })
   const one = await client()
   one.send(sized(200_000), 'aaa')
-  while (budget.usedBytes === 0) await new Promise(setImmediate)
+  while (pool.used === 0) await new Promise(setImmediate)
   one.socket.end()
   t.match(await one.answer(), { status: 400, json: { error: { code: 'malformed_request' } } })
-  while (budget.usedBytes > 0) await new Promise(setImmediate)
+  while (pool.used > 0) await new Promise(setImmediate)
   t.match(left, [{ name: 'ClientLeft' }])
 })
 
@@ -328,14 +336,15 @@ t.test('100 Continue is sent when the body is wanted, and not when it is refused
 })
 
 t.test('chunks of one byte take the memory of the body, not of the chunks', async (t) => {
-  const budget = createBodyBudget(new SharedPool(1_000_000))
+  const pool = new SharedPool(1_000_000)
+  const budget = createBodyBudget(pool)
   const { client } = await serve(t, { budget })
   const one = await client()
   const bytes = 300_000
   const before = heapBytes()
   one.send(chunked)
   for (let sent = 0; sent < bytes; sent += 10_000) one.send(chunk(1).repeat(10_000))
-  while (budget.usedBytes < bytes) await new Promise(setImmediate)
+  while (pool.used < bytes) await new Promise(setImmediate)
   const grown = heapBytes() - before
   t.equal((await one.ask('0\r\n\r\n')).json.bytes, bytes)
   t.ok(grown < 10 * bytes, `${grown} bytes for ${bytes}`)
