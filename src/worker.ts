@@ -19,7 +19,7 @@ import type { PreparedReload } from './reload.ts'
 import { collectStartGarbage } from './start-garbage.ts'
 import { isOpen, measureTargets, reportTargets } from './upkeep.ts'
 import { Channel, taskVariable } from './workers/channel.ts'
-import type { WorkerTask } from './workers/channel.ts'
+import type { ListenedAt, WorkerTask } from './workers/channel.ts'
 
 /** Resolves with the exit code after the drain. */
 export async function runWorker(io: Io): Promise<number> {
@@ -60,7 +60,8 @@ export async function runWorker(io: Io): Promise<number> {
     const options = { ...next, ...shown, log, load, version: version(), role }
     const gateway = await startGateway(config, options)
     serving.gateway = gateway
-    await channel.ask('ready', gateway.listeners.public.address)
+    const { address, port: listened } = gateway.listeners.public
+    await channel.ask('ready', { address, port: listened } satisfies ListenedAt)
     const how = await ending.promise
     await gateway.close(how === 'orphaned' ? 0 : undefined)
     if (process.connected) await channel.ask('ended', await gateway.metrics.json())

@@ -20,6 +20,12 @@ export interface WorkerTask extends WorkerPlace {
   readonly started: FileContents | undefined
 }
 
+/** Where a worker serves clients. A URL has no port where it is its scheme's own, 80 or 443. */
+export interface ListenedAt {
+  readonly address: string
+  readonly port: number
+}
+
 /** A ChildProcess, or the process itself. */
 export interface Pipe {
   send?(message: unknown, callback: () => void): boolean
