@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Config, Listen } from './config/config.ts'
 import type { FileContents } from './config/read-files.ts'
+import { fixedOf } from './config/restart.ts'
 import { GatewayError, hasCode } from './errors.ts'
 import { startGateway } from './gateway.ts'
 import type { GatewayOptions, RunningGateway } from './gateway.ts'
@@ -51,20 +52,16 @@ export async function startSupervisor(
   let current = contents
   let prepared: readonly FleetMember[] = []
   const counts = new Counts()
-  const redis: { socket: string | undefined } = { socket: undefined }
+  const opened: { gateway?: RunningGateway } = {}
   const fleet = new Fleet({
     count,
     log,
-    taskOf: (number, port) => ({
-      number,
-      count,
-      file,
-      port,
-      format,
-      redisSocket: redis.socket,
-      contents: current,
-      started: current === contents ? undefined : contents,
-    }),
+    taskOf(number, port) {
+      if (!opened.gateway) throw new Error('a worker cannot start before its supervisor')
+      const { redisSocket, current: now } = opened.gateway
+      const running = { effective: now.effective, marks: now.marks, fixed: fixedOf(now.config) }
+      return { number, count, file, port, format, redisSocket, contents: current, running }
+    },
     onEnded: (member) => void counts.keep(member),
   })
   const workers = {
@@ -89,7 +86,7 @@ export async function startSupervisor(
   const gateway = await startGateway(config, { ...options, role: { is: 'supervisor', workers } })
   const { close } = gateway
   undo.defer(() => close())
-  redis.socket = gateway.redisSocket
+  opened.gateway = gateway
   const noting = setInterval(() => void counts.read(fleet), noteEveryMs).unref()
   undo.defer(() => clearInterval(noting))
   cluster.setupPrimary({

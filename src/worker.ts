@@ -5,7 +5,9 @@ import cluster from 'node:cluster'
 import { exit } from './cli/command.ts'
 import type { Io } from './cli/command.ts'
 import { version } from './cli/help.ts'
+import type { Config } from './config/config.ts'
 import { withoutRestart } from './config/diff.ts'
+import type { Shown } from './config/diff.ts'
 import { formatProblem } from './config/problem.ts'
 import type { FileContents } from './config/read-files.ts'
 import { withRunning } from './config/restart.ts'
@@ -40,25 +42,24 @@ export async function runWorker(io: Io): Promise<number> {
     answerers(serving, () => ending.resolve('drain')),
   )
   const task = (await channel.ask('task')) as WorkerTask
-  const { file, format, number, port, redisSocket, started } = task
+  const { file, format, number, port, redisSocket } = task
   serving.given = task.contents
-  const load = async (contents = serving.given) => {
-    const loaded = await loadFile(file, io, contents)
+  const load = async () => {
+    const loaded = await loadFile(file, io, serving.given)
     if ('problems' in loaded) return loaded
     return { ...loaded, config: configOfWorker(loaded.config, task) }
   }
+  const loaded = await load()
   try {
-    const next = usable(await load())
-    const running = started ? usable(await load(started)) : next
-    const config = withRunning(next.config, running.config)
-    const { level } = config.log
-    const secrets = secretsOf(config)
+    if ('problems' in loaded) throw new Error(loaded.problems.map(formatProblem).join('\n'))
+    const first = asRunning(loaded, task)
+    const { level } = first.config.log
+    const secrets = secretsOf(first.config)
     const log = createLog({ level, format, secrets, worker: number })
     const role = { is: 'worker', port, redisSocket } as const
     collectStartGarbage()
-    const shown = withoutRestart(running, next)
-    const options = { ...next, ...shown, log, load, version: version(), role }
-    const gateway = await startGateway(config, options)
+    const options = { ...first, log, load, version: version(), role }
+    const gateway = await startGateway(first.config, options)
     serving.gateway = gateway
     const { address, port: listened } = gateway.listeners.public
     await channel.ask('ready', { address, port: listened } satisfies ListenedAt)
@@ -76,11 +77,13 @@ export async function runWorker(io: Io): Promise<number> {
   }
 }
 
-type LoadedFile = Awaited<ReturnType<typeof loadFile>>
-
-function usable(loaded: LoadedFile): Exclude<LoadedFile, { readonly problems: unknown }> {
-  if ('problems' in loaded) throw new Error(loaded.problems.map(formatProblem).join('\n'))
-  return loaded
+/** With the other workers' keys where a change needs a restart. */
+function asRunning<T extends Shown & { readonly config: Config }>(
+  loaded: T,
+  { running }: WorkerTask,
+): T {
+  const config = withRunning(loaded.config, running.fixed)
+  return { ...loaded, ...withoutRestart(running, loaded), config }
 }
 
 interface WorkerState {

@@ -1,7 +1,9 @@
 // Questions and answers between the supervisor and a worker, over the pipe that Node keeps between the two; the worker's
 // first question is for its task.
 
+import type { Shown } from '../config/diff.ts'
 import type { FileContents } from '../config/read-files.ts'
+import type { Fixed } from '../config/restart.ts'
 import type { WorkerPlace } from '../config/workers.ts'
 
 /** Set in a worker's environment. */
@@ -16,8 +18,8 @@ export interface WorkerTask extends WorkerPlace {
   readonly format: 'json' | 'pretty'
   /** The files as the supervisor has read them, by path: all workers have the same configuration. */
   readonly contents: FileContents
-  /** The same when the supervisor started, if it has reloaded since: what needs a restart is as they say. */
-  readonly started: FileContents | undefined
+  /** What the gateway runs with: keys that need a restart may be others in the files by now. */
+  readonly running: Shown & { readonly fixed: Fixed }
 }
 
 /** Where a worker serves clients. A URL has no port where it is its scheme's own, 80 or 443. */

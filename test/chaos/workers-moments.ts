@@ -84,12 +84,21 @@ async function held(t: Test) {
   }
 }
 
-t.test('a worker that starts again does not take what needs a restart', async (t) => {
+t.test('a worker that starts again has what the others have', async (t) => {
   const backend = await startBackend(t)
-  const gateway = await spawnGateway(t, { yaml: yamlFor(backend.url) })
+  const plugin = join(await tempDir(t), 'mine.ts')
+  const code = `
+    import { z } from 'tollgate/plugin'
+    export const plugin = { name: 'mine', schema: z.strictObject({}), setup: () => ({}) }
+  `
+  await writeFile(plugin, code)
+  const yaml = yamlFor(backend.url, `plugins: { ${plugin}: {} }\n`)
+  const gateway = await spawnGateway(t, { yaml })
   const account = await gateway.account(1_000_000)
   const other = await startRedis(t)
-  const text = await readFile(gateway.file, 'utf8')
+  const text = (await readFile(gateway.file, 'utf8')).replace(/^plugins: .*$/m, '')
+  await rm(plugin)
+  // The plugin goes, the price is another, and the new Redis waits for a restart.
   const moved = text.replace(/^redis: .*$/m, `redis: unix://${other.socket}`)
   await writeFile(gateway.file, moved.replace('output: 1', 'output: 3'))
   t.equal((await gateway.admin('POST', 'reload')).status, 200)
