@@ -33,13 +33,15 @@ export async function runWorker(io: Io): Promise<number> {
   if (cluster.worker) cluster.worker.exitedAfterDisconnect = true
   // It is meant for the supervisor, and comes here when it is sent to all processes of a group.
   process.on('SIGHUP', () => undefined)
-  const ending = Promise.withResolvers<'drain' | 'orphaned'>()
-  io.signal?.addEventListener('abort', () => ending.resolve('drain'))
-  process.once('disconnect', () => ending.resolve('orphaned'))
+  const ending = Promise.withResolvers<void>()
+  io.signal?.addEventListener('abort', () => ending.resolve())
+  const orphaned = new AbortController()
+  orphaned.signal.addEventListener('abort', () => ending.resolve())
+  process.once('disconnect', () => orphaned.abort())
   const serving: WorkerState = { gateway: undefined, given: undefined, prepared: undefined }
   const channel = new Channel(
     process,
-    answerers(serving, () => ending.resolve('drain')),
+    answerers(serving, () => ending.resolve()),
   )
   const task = (await channel.ask('task')) as WorkerTask
   const { file, format, number, port, redisSocket } = task
@@ -62,9 +64,11 @@ export async function runWorker(io: Io): Promise<number> {
     const gateway = await startGateway(first.config, options)
     serving.gateway = gateway
     const { address, port: listened } = gateway.listeners.public
-    await channel.ask('ready', { address, port: listened } satisfies ListenedAt)
-    const how = await ending.promise
-    await gateway.close(how === 'orphaned' ? 0 : undefined)
+    const place = { address, port: listened } satisfies ListenedAt
+    // A supervisor that does not take it knows nothing of this process, so nobody would ever end it.
+    await channel.ask('ready', place).catch(() => orphaned.abort())
+    await ending.promise
+    await gateway.close(orphaned.signal)
     if (process.connected) await channel.ask('ended', await gateway.metrics.json())
     await log.close()
     return exit.ok
