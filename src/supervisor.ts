@@ -16,6 +16,7 @@ import type { GatewayOptions, RunningGateway } from './gateway.ts'
 import { formatProblem } from './config/problem.ts'
 import type { Problem } from './config/problem.ts'
 import { collectStartGarbage } from './start-garbage.ts'
+import { NoAnswer } from './workers/channel.ts'
 import { Counts } from './workers/counts.ts'
 import { Fleet } from './workers/fleet.ts'
 import type { FleetMember } from './workers/fleet.ts'
@@ -113,17 +114,20 @@ export async function startSupervisor(
   })
 }
 
-/** Resolves with the workers that can take it. One that dies meanwhile is no fault of the configuration. */
+/** Resolves with the workers that can take it. One that dies meanwhile is no fault of the configuration; one that hangs is ended. */
 async function prepareAll(fleet: Fleet, contents: FileContents): Promise<readonly FleetMember[]> {
   const { serving } = fleet
   const asked = serving.map(async (member) => {
     try {
       return (await member.channel.ask('prepare', contents, reloadMs)) as readonly Problem[]
     } catch (error) {
-      if (fleet.members.includes(member)) throw error
+      if (error instanceof NoAnswer) member.worker.process.kill('SIGKILL')
+      else if (fleet.members.includes(member)) throw error
       return []
     }
   })
+  // A worker that still prepares could not drop it.
+  await Promise.allSettled(asked)
   const problems = (await Promise.all(asked)).find((one) => one.length > 0)
   if (!problems) return serving
   const message = problems.map(formatProblem).join('\n')

@@ -51,6 +51,11 @@ interface ChannelReply {
   readonly failure?: string
 }
 
+/** The other side lives, and has not answered in time. */
+export class NoAnswer extends Error {
+  override readonly name = 'NoAnswer'
+}
+
 export class Channel {
   readonly #pipe: Pipe
   readonly #waiting = new Map<number, PromiseWithResolvers<unknown>>()
@@ -71,7 +76,7 @@ export class Channel {
     const id = ++this.#last
     const waiting = Promise.withResolvers<unknown>()
     this.#waiting.set(id, waiting)
-    const timer = setTimeout(() => waiting.reject(new Error(`no answer to ${name}`)), boundMs)
+    const timer = setTimeout(() => waiting.reject(new NoAnswer(`no answer to ${name}`)), boundMs)
     try {
       // Without a callback, a send to a process that ends just now is an error that ends this one.
       this.#pipe.send?.({ id, ask: name, payload } satisfies Question, nothing)
