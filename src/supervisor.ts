@@ -93,7 +93,8 @@ export async function startSupervisor(
   cluster.setupPrimary({
     exec: fileURLToPath(new URL('tollgate.cjs', import.meta.url)),
     args: ['start', '--config', file],
-    silent: true,
+    // The log is whole lines of stdout; what else a worker says goes out as it is.
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
     serialization: 'advanced',
   })
   undo.defer(() => {

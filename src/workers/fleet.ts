@@ -102,7 +102,6 @@ export class Fleet {
     const member: FleetMember = { number, channel, worker, address: undefined, metrics: undefined }
     this.#members.set(number, member)
     forwardLines(worker.process.stdout, log)
-    worker.process.stderr?.pipe(process.stderr, { end: false })
     // Such as a question to a worker that ends just now.
     worker.on('error', () => undefined)
     worker.process.on('error', () => undefined)
