@@ -38,7 +38,7 @@ export async function runWorker(io: Io): Promise<number> {
   const orphaned = new AbortController()
   orphaned.signal.addEventListener('abort', () => ending.resolve())
   process.once('disconnect', () => orphaned.abort())
-  const serving: WorkerState = { gateway: undefined, given: undefined, prepared: undefined }
+  const serving: WorkerState = { gateway: undefined, given: new Map(), prepared: undefined }
   const channel = new Channel(
     process,
     answerers(serving, () => ending.resolve()),
@@ -47,7 +47,7 @@ export async function runWorker(io: Io): Promise<number> {
   const { file, format, number, port, redisSocket } = task
   serving.given = task.contents
   const load = async () => {
-    const loaded = await loadFile(file, io, serving.given)
+    const loaded = await loadFile(file, io, { given: serving.given, running: task.count })
     if ('problems' in loaded) return loaded
     return { ...loaded, config: configOfWorker(loaded.config, task) }
   }
@@ -93,7 +93,7 @@ function asRunning<T extends Shown & { readonly config: Config }>(
 interface WorkerState {
   gateway: RunningGateway | undefined
   /** What the supervisor has read. */
-  given: FileContents | undefined
+  given: FileContents
   prepared: PreparedReload | undefined
 }
 

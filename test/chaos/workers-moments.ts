@@ -100,8 +100,12 @@ t.test('a worker that starts again has what the others have', async (t) => {
   await rm(plugin)
   // The plugin goes, the price is another, and the new Redis waits for a restart.
   const moved = text.replace(/^redis: .*$/m, `redis: unix://${other.socket}`)
-  await writeFile(gateway.file, moved.replace('output: 1', 'output: 3'))
-  t.equal((await gateway.admin('POST', 'reload')).status, 200)
+  const dearer = moved.replace('output: 1', 'output: 3')
+  await writeFile(gateway.file, dearer.replace('workers: 2', 'workers: 1'))
+  const answer = await gateway.admin('POST', 'reload')
+  const { changes } = (await answer.json()) as { changes: readonly { path: string }[] }
+  const paths = changes.map(({ path }) => path).toSorted()
+  t.same(paths, ['models.m.price.output', `plugins["${plugin}"]`, 'redis', 'workers'])
   await killOne(gateway)
   await bothReady(gateway)
   const statuses = await spread(gateway, account.key)
