@@ -84,8 +84,8 @@ export interface RunningGateway extends Gateway {
   readonly redisSocket: string | undefined
   /** Both steps of a reload, for a worker. */
   prepareReload(): Promise<PreparedReload>
-  /** Refuses new work, lets streams end for `drainMs` (by default the configuration's `drain`), settles everything, closes. */
-  close(drainMs?: number): Promise<void>
+  /** Refuses new work, lets streams end for `drain`, or until `hurry` fires, settles everything, closes. */
+  close(hurry?: AbortSignal): Promise<void>
 }
 
 export async function startGateway(
@@ -129,8 +129,8 @@ export async function startGateway(
     ports: portsOf(role),
   })
   taken.editions = editions
-  const ending: { drainMs?: number | undefined } = {}
-  undo.defer(() => editions.close(ending.drainMs))
+  const ending: { hurry?: AbortSignal | undefined } = {}
+  undo.defer(() => editions.close(ending.hurry))
   const closing = undo.move()
   return {
     ...editions.current,
@@ -140,8 +140,8 @@ export async function startGateway(
     listeners: editions.listeners,
     redisSocket: config.redis.kind === 'embedded' ? pathOf(core.redis) : undefined,
     prepareReload: () => editions.prepare(),
-    close(drainMs) {
-      ending.drainMs = drainMs
+    close(hurry) {
+      ending.hurry = hurry
       return closing.disposeAsync()
     },
   }

@@ -3,12 +3,16 @@
 import type { Io } from './cli/command.ts'
 import { loadConfig } from './config/load.ts'
 import { importPlugin } from './config/own-plugin.ts'
-import type { FileContents, ReadFiles } from './config/read-files.ts'
+import type { LoadOptions } from './config/load.ts'
+import type { ReadFiles } from './config/read-files.ts'
 import { plugins } from './gateway.ts'
 import type { Plugin } from './plugin.ts'
 
-/** `given` is read in place of the files. */
-export async function loadFile(file: string, { env }: Io, given?: FileContents) {
+export async function loadFile(
+  file: string,
+  { env }: Io,
+  options: Pick<LoadOptions, 'given' | 'running'> = {},
+) {
   const ownPlugins: Plugin[] = []
   const loadPlugin = async (path: string, files: ReadFiles) => {
     const plugin = await importPlugin(path, files)
@@ -16,7 +20,7 @@ export async function loadFile(file: string, { env }: Io, given?: FileContents) 
     return plugin
   }
   return {
-    ...(await loadConfig(file, plugins, { env, loadPlugin, ...(given && { given }) })),
+    ...(await loadConfig(file, plugins, { env, loadPlugin, ...options })),
     ownPlugins,
   }
 }

@@ -102,8 +102,8 @@ export class Editions {
   }
 
   /** Drains, then closes the plugins of all configurations. */
-  async close(drainMs?: number): Promise<void> {
-    await this.listeners.close(drainMs)
+  async close(hurry?: AbortSignal): Promise<void> {
+    await this.listeners.close(hurry)
     await this.#turn
     await Promise.all([...this.#alive].map((edition) => edition.close()))
   }

@@ -49,7 +49,7 @@ export async function start(file: string, io: Io): Promise<number> {
     log.info({ version: version(), node: process.versions.node, file, ...how }, 'starting')
     let { files } = loaded
     const again = async () => {
-      const next = await loadFile(file, io)
+      const next = await loadFile(file, io, { running: config.workers })
       files = next.files
       return next
     }

@@ -9,12 +9,14 @@ import { fileURLToPath } from 'node:url'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Config, Listen } from './config/config.ts'
 import type { FileContents } from './config/read-files.ts'
+import { fixedOf } from './config/restart.ts'
 import { GatewayError, hasCode } from './errors.ts'
 import { startGateway } from './gateway.ts'
 import type { GatewayOptions, RunningGateway } from './gateway.ts'
 import { formatProblem } from './config/problem.ts'
 import type { Problem } from './config/problem.ts'
 import { collectStartGarbage } from './start-garbage.ts'
+import { NoAnswer } from './workers/channel.ts'
 import { Counts } from './workers/counts.ts'
 import { Fleet } from './workers/fleet.ts'
 import type { FleetMember } from './workers/fleet.ts'
@@ -51,20 +53,16 @@ export async function startSupervisor(
   let current = contents
   let prepared: readonly FleetMember[] = []
   const counts = new Counts()
-  const redis: { socket: string | undefined } = { socket: undefined }
+  const opened: { gateway?: RunningGateway } = {}
   const fleet = new Fleet({
     count,
     log,
-    taskOf: (number, port) => ({
-      number,
-      count,
-      file,
-      port,
-      format,
-      redisSocket: redis.socket,
-      contents: current,
-      started: current === contents ? undefined : contents,
-    }),
+    taskOf(number, port) {
+      if (!opened.gateway) throw new Error('a worker cannot start before its supervisor')
+      const { redisSocket, current: now } = opened.gateway
+      const running = { effective: now.effective, marks: now.marks, fixed: fixedOf(now.config) }
+      return { number, count, file, port, format, redisSocket, contents: current, running }
+    },
     onEnded: (member) => void counts.keep(member),
   })
   const workers = {
@@ -89,13 +87,14 @@ export async function startSupervisor(
   const gateway = await startGateway(config, { ...options, role: { is: 'supervisor', workers } })
   const { close } = gateway
   undo.defer(() => close())
-  redis.socket = gateway.redisSocket
+  opened.gateway = gateway
   const noting = setInterval(() => void counts.read(fleet), noteEveryMs).unref()
   undo.defer(() => clearInterval(noting))
   cluster.setupPrimary({
     exec: fileURLToPath(new URL('tollgate.cjs', import.meta.url)),
     args: ['start', '--config', file],
-    silent: true,
+    // The log is whole lines of stdout; what else a worker says goes out as it is.
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
     serialization: 'advanced',
   })
   undo.defer(() => {
@@ -116,17 +115,20 @@ export async function startSupervisor(
   })
 }
 
-/** Resolves with the workers that can take it. One that dies meanwhile is no fault of the configuration. */
+/** Resolves with the workers that can take it. One that dies meanwhile is no fault of the configuration; one that hangs is ended. */
 async function prepareAll(fleet: Fleet, contents: FileContents): Promise<readonly FleetMember[]> {
   const { serving } = fleet
   const asked = serving.map(async (member) => {
     try {
       return (await member.channel.ask('prepare', contents, reloadMs)) as readonly Problem[]
     } catch (error) {
-      if (fleet.members.includes(member)) throw error
+      if (error instanceof NoAnswer) member.worker.process.kill('SIGKILL')
+      else if (fleet.members.includes(member)) throw error
       return []
     }
   })
+  // A worker that still prepares could not drop it.
+  await Promise.allSettled(asked)
   const problems = (await Promise.all(asked)).find((one) => one.length > 0)
   if (!problems) return serving
   const message = problems.map(formatProblem).join('\n')

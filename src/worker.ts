@@ -5,7 +5,9 @@ import cluster from 'node:cluster'
 import { exit } from './cli/command.ts'
 import type { Io } from './cli/command.ts'
 import { version } from './cli/help.ts'
+import type { Config } from './config/config.ts'
 import { withoutRestart } from './config/diff.ts'
+import type { Shown } from './config/diff.ts'
 import { formatProblem } from './config/problem.ts'
 import type { FileContents } from './config/read-files.ts'
 import { withRunning } from './config/restart.ts'
@@ -19,7 +21,7 @@ import type { PreparedReload } from './reload.ts'
 import { collectStartGarbage } from './start-garbage.ts'
 import { isOpen, measureTargets, reportTargets } from './upkeep.ts'
 import { Channel, taskVariable } from './workers/channel.ts'
-import type { WorkerTask } from './workers/channel.ts'
+import type { ListenedAt, WorkerTask } from './workers/channel.ts'
 
 /** Resolves with the exit code after the drain. */
 export async function runWorker(io: Io): Promise<number> {
@@ -31,38 +33,42 @@ export async function runWorker(io: Io): Promise<number> {
   if (cluster.worker) cluster.worker.exitedAfterDisconnect = true
   // It is meant for the supervisor, and comes here when it is sent to all processes of a group.
   process.on('SIGHUP', () => undefined)
-  const ending = Promise.withResolvers<'drain' | 'orphaned'>()
-  io.signal?.addEventListener('abort', () => ending.resolve('drain'))
-  process.once('disconnect', () => ending.resolve('orphaned'))
-  const serving: WorkerState = { gateway: undefined, given: undefined, prepared: undefined }
+  const ending = Promise.withResolvers<void>()
+  io.signal?.addEventListener('abort', () => ending.resolve())
+  const orphaned = new AbortController()
+  orphaned.signal.addEventListener('abort', () => ending.resolve())
+  process.once('disconnect', () => orphaned.abort())
+  const serving: WorkerState = { gateway: undefined, given: new Map(), prepared: undefined }
   const channel = new Channel(
     process,
-    answerers(serving, () => ending.resolve('drain')),
+    answerers(serving, () => ending.resolve()),
   )
   const task = (await channel.ask('task')) as WorkerTask
-  const { file, format, number, port, redisSocket, started } = task
+  const { file, format, number, port, redisSocket } = task
   serving.given = task.contents
-  const load = async (contents = serving.given) => {
-    const loaded = await loadFile(file, io, contents)
+  const load = async () => {
+    const loaded = await loadFile(file, io, { given: serving.given, running: task.count })
     if ('problems' in loaded) return loaded
     return { ...loaded, config: configOfWorker(loaded.config, task) }
   }
+  const loaded = await load()
   try {
-    const next = usable(await load())
-    const running = started ? usable(await load(started)) : next
-    const config = withRunning(next.config, running.config)
-    const { level } = config.log
-    const secrets = secretsOf(config)
+    if ('problems' in loaded) throw new Error(loaded.problems.map(formatProblem).join('\n'))
+    const first = asRunning(loaded, task)
+    const { level } = first.config.log
+    const secrets = secretsOf(first.config)
     const log = createLog({ level, format, secrets, worker: number })
     const role = { is: 'worker', port, redisSocket } as const
     collectStartGarbage()
-    const shown = withoutRestart(running, next)
-    const options = { ...next, ...shown, log, load, version: version(), role }
-    const gateway = await startGateway(config, options)
+    const options = { ...first, log, load, version: version(), role }
+    const gateway = await startGateway(first.config, options)
     serving.gateway = gateway
-    await channel.ask('ready', gateway.listeners.public.address)
-    const how = await ending.promise
-    await gateway.close(how === 'orphaned' ? 0 : undefined)
+    const { address, port: listened } = gateway.listeners.public
+    const place = { address, port: listened } satisfies ListenedAt
+    // A supervisor that does not take it knows nothing of this process, so nobody would ever end it.
+    await channel.ask('ready', place).catch(() => orphaned.abort())
+    await ending.promise
+    await gateway.close(orphaned.signal)
     if (process.connected) await channel.ask('ended', await gateway.metrics.json())
     await log.close()
     return exit.ok
@@ -75,17 +81,19 @@ export async function runWorker(io: Io): Promise<number> {
   }
 }
 
-type LoadedFile = Awaited<ReturnType<typeof loadFile>>
-
-function usable(loaded: LoadedFile): Exclude<LoadedFile, { readonly problems: unknown }> {
-  if ('problems' in loaded) throw new Error(loaded.problems.map(formatProblem).join('\n'))
-  return loaded
+/** With the other workers' keys where a change needs a restart. */
+function asRunning<T extends Shown & { readonly config: Config }>(
+  loaded: T,
+  { running }: WorkerTask,
+): T {
+  const config = withRunning(loaded.config, running.fixed)
+  return { ...loaded, ...withoutRestart(running, loaded), config }
 }
 
 interface WorkerState {
   gateway: RunningGateway | undefined
   /** What the supervisor has read. */
-  given: FileContents | undefined
+  given: FileContents
   prepared: PreparedReload | undefined
 }
 

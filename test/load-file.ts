@@ -15,7 +15,7 @@ t.test('given contents are read in place of the files', async (t) => {
   await writeFile(`${dir}/key`, 'second')
   await writeFile(file, 'broken')
   t.match(await loadFile(file, io), { problems: [{}] })
-  const again = await loadFile(file, io, loaded.contents)
+  const again = await loadFile(file, io, { given: loaded.contents })
   if ('problems' in again) throw new Error(JSON.stringify(again.problems))
   t.equal(again.config.models.get('m')?.targets[0]?.key, 'first')
   t.same(again.files, loaded.files)

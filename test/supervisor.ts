@@ -41,6 +41,31 @@ plugins: { ./fails.ts: {} }
   t.match(err, /tollgate: worker 1: not in a worker/)
 })
 
+t.test(
+  'what workers say on stderr comes out there, and many of them leave no warning',
+  async (t) => {
+    const file = join(await tempDir(t), 'says.ts')
+    const plugin = `
+    import { z } from 'tollgate/plugin'
+    const setup = () => {
+      if (process.env.TOLLGATE_WORKER) process.stderr.write('said by ' + process.pid + '\\n')
+      return {}
+    }
+    export const plugin = { name: 'says', schema: z.strictObject({}), setup }
+  `
+    await writeFile(file, plugin)
+    const models = "models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }"
+    const yaml = `workers: 11\n${models}\nplugins: { ${file}: {} }\n`
+    const gateway = await spawnGateway(t, { yaml, env: { NODE_NO_WARNINGS: '' } })
+    const [said, warned] = [/^said by \d+$/, /warning/i].map((text) =>
+      gateway.log.filter((line) => text.test(line)),
+    )
+    t.equal(said?.length, 11)
+    t.same(warned, [])
+    t.equal(await gateway.stop(), 0)
+  },
+)
+
 t.test('workers find what the supervisor has compiled', async (t) => {
   const cache = await tempDir(t)
   const yaml = `workers: 2\nmodels: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }\n`

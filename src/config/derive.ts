@@ -7,21 +7,20 @@ import { defaultMaxOutputTokens } from './model-keys.ts'
 import { bytes } from './schema.ts'
 import { workerCount } from './workers.ts'
 
-/** `file` must have no problems. */
-export function derive(file: Block): Block {
+/** `file` must have no problems. `running` is how many workers there are until the next restart. */
+export function derive(file: Block, running = workerCount(file.workers)): Block {
   const models = Object.entries(block(file.models))
   return {
     ...file,
     models: Object.fromEntries(models.map(([id, model]) => [id, deriveModel(block(model))])),
     // Accounts without a plan are on `default`, even if the file does not describe it.
     plans: { default: {}, ...block(file.plans) },
-    ...deriveLimits(file),
+    ...deriveLimits(file, running),
   }
 }
 
 /** Each worker has its part of `bodies`, and must have room for the largest one. */
-function deriveLimits({ limits, workers }: Block): Block {
-  const count = workerCount(workers)
+function deriveLimits({ limits }: Block, count: number): Block {
   if (count === 1 || block(limits).bodies !== undefined) return {}
   const all = count * bytes().parse(defaultSizes.bodies)
   return { limits: { ...block(limits), bodies: all } }

@@ -44,11 +44,12 @@ function effectiveBlock(value: object, core: Parameters<typeof shapeOf>[0] | und
 
 /** Masks a password, and in the query every value but `api-version` and `db`, because it may be a key. */
 function maskUrl(text: string): string {
-  const url = URL.parse(text)
+  const isPath = text.startsWith('/')
+  const url = URL.parse(text, isPath ? 'http://host' : undefined)
   if (!url) return text
   const shown = [...url.searchParams].filter(([name]) => name !== 'api-version' && name !== 'db')
   if (!url.password && shown.length === 0) return text
   if (url.password) url.password = mask
   for (const [name] of shown) url.searchParams.set(name, mask)
-  return url.href
+  return isPath ? url.href.slice(url.origin.length) : url.href
 }

@@ -22,6 +22,8 @@ export interface LoadOptions {
   readonly env?: Readonly<Record<string, string | undefined>>
   /** Read in place of the files. */
   readonly given?: FileContents
+  /** How many workers run, whatever the file says by now; by default as many as it says. */
+  readonly running?: number
   /** Imports an operator's own plugin, which the file names by its path under `plugins:`. If it fails, that key has a problem. */
   readonly loadPlugin?: (absolutePath: string, files: ReadFiles) => Promise<PluginKeys>
 }
@@ -43,7 +45,7 @@ export type Loaded =
 export async function loadConfig(
   file: string,
   plugins: readonly PluginKeys[],
-  { env = process.env, loadPlugin, given }: LoadOptions = {},
+  { env = process.env, loadPlugin, given, running }: LoadOptions = {},
 ): Promise<Loaded> {
   const folder = dirname(resolve(file))
   const files = new ReadFiles(given && { given })
@@ -75,7 +77,7 @@ export async function loadConfig(
   report.addFindings([...pems.findings, ...crossCheck(fitted.value)])
   const problems = report.sorted()
   if (problems.length > 0) return { problems, files: files.digests }
-  const derived = derive(block(fitted.value))
+  const derived = derive(block(fitted.value), running)
   const keys = await schema.parseAsync(derived)
   const config = resolveConfig(keys, { file, pems: pems.texts, plugins: all })
   const warnings = warningsOf(config).map((one) => ({

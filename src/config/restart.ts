@@ -46,8 +46,21 @@ function isAbsent(value: unknown): boolean {
   return value === undefined || value === false
 }
 
+/** The part of a running configuration that only a restart changes. */
+export type Fixed = Pick<
+  Config,
+  'listen' | 'admin' | 'data' | 'redis' | 'workers' | 'store' | 'limits' | 'plugins'
+>
+
+/** For another process of the same gateway: an operator's own plugins are not in it, because their blocks may be anything. */
+export function fixedOf({ plugins, ...config }: Config): Fixed {
+  const { listen, admin, data, redis, workers, store, limits } = config
+  const kept = [...plugins].filter(([name]) => fixedPlugins.includes(name))
+  return { listen, admin, data, redis, workers, store, limits, plugins: new Map(kept) }
+}
+
 /** The next configuration, but with the running one's keys where a change needs a restart. */
-export function withRunning(next: Config, running: Config): Config {
+export function withRunning(next: Config, running: Fixed): Config {
   const { host, port, tls } = running.listen
   const { trustedProxies } = next.listen
   const listen = { host, port, trustedProxies, ...(tls && { tls: next.listen.tls ?? tls }) }

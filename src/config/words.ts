@@ -109,9 +109,12 @@ export const backendUrl = () =>
 
 /** It can't name another host: `//` and `\\` would. */
 export const healthPath = () =>
-  z.string().regex(/^\/(?![/\\])[!"$-~]*$/, {
-    error: 'write a path of visible ASCII characters without #, such as /health',
-  })
+  z
+    .string()
+    .regex(/^\/(?![/\\])[!"$-~]*$/, {
+      error: 'write a path of visible ASCII characters without #, such as /health',
+    })
+    .register(kinds, { kind: 'url' })
 
 function urlFault(text: string): string | undefined {
   const url = URL.parse(text)

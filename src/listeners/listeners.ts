@@ -26,9 +26,9 @@ export interface Listeners {
   prepare(edition: Edition): () => void
   /**
    * Is not ready from now on; after `shutdown_delay` refuses new work on the public port, lets running exchanges end, ends
-   * the rest after `drain`; then closes both listeners. With `drainMs` it waits for that alone.
+   * the rest after `drain`; then closes both listeners. From the moment when `hurry` fires it waits for neither.
    */
-  close(drainMs?: number): Promise<void>
+  close(hurry?: AbortSignal): Promise<void>
 }
 
 type Side = 'public' | 'admin'
@@ -81,13 +81,13 @@ export async function openListeners(
         edition = next
       }
     },
-    async close(givenMs) {
+    async close(hurry) {
       state.draining = true
       const { shutdownDelayMs, drainMs } = edition.gateway.config
-      const hasClients = only !== 'admin' && givenMs === undefined
-      if (shutdownDelayMs > 0 && hasClients) await pause(shutdownDelayMs)
+      const waits = shutdownDelayMs > 0 && only !== 'admin'
+      if (waits) await pause(shutdownDelayMs, undefined, { signal: hurry }).catch(() => undefined)
       front.drain()
-      await drained(shared.inside, givenMs ?? drainMs)
+      await drained(shared.inside, drainMs, hurry)
       await front.close()
       await admin.close()
     },
@@ -145,15 +145,23 @@ const lookMs = 20
 /** The time, after the abort, for the terminal events to be written and the settlements to be sent. */
 const settlingMs = 5000
 
-async function drained(inside: LinkedList<Inside>, drainMs: number): Promise<void> {
-  await emptied(inside, drainMs)
+async function drained(
+  inside: LinkedList<Inside>,
+  drainMs: number,
+  hurry: AbortSignal | undefined,
+): Promise<void> {
+  await emptied(inside, drainMs, hurry)
   for (const one of inside.members()) one.abort(new GatewayError('server_draining'))
   await emptied(inside, settlingMs)
 }
 
-async function emptied(inside: LinkedList<Inside>, withinMs: number): Promise<void> {
+async function emptied(
+  inside: LinkedList<Inside>,
+  withinMs: number,
+  hurry?: AbortSignal,
+): Promise<void> {
   const until = performance.now() + withinMs
-  while (inside.size > 0 && performance.now() < until) {
+  while (inside.size > 0 && performance.now() < until && !hurry?.aborted) {
     await pause(lookMs)
   }
 }

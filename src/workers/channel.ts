@@ -1,7 +1,9 @@
 // Questions and answers between the supervisor and a worker, over the pipe that Node keeps between the two; the worker's
 // first question is for its task.
 
+import type { Shown } from '../config/diff.ts'
 import type { FileContents } from '../config/read-files.ts'
+import type { Fixed } from '../config/restart.ts'
 import type { WorkerPlace } from '../config/workers.ts'
 
 /** Set in a worker's environment. */
@@ -16,8 +18,14 @@ export interface WorkerTask extends WorkerPlace {
   readonly format: 'json' | 'pretty'
   /** The files as the supervisor has read them, by path: all workers have the same configuration. */
   readonly contents: FileContents
-  /** The same when the supervisor started, if it has reloaded since: what needs a restart is as they say. */
-  readonly started: FileContents | undefined
+  /** What the gateway runs with: keys that need a restart may be others in the files by now. */
+  readonly running: Shown & { readonly fixed: Fixed }
+}
+
+/** Where a worker serves clients. A URL has no port where it is its scheme's own, 80 or 443. */
+export interface ListenedAt {
+  readonly address: string
+  readonly port: number
 }
 
 /** A ChildProcess, or the process itself. */
@@ -43,6 +51,11 @@ interface ChannelReply {
   readonly failure?: string
 }
 
+/** The other side lives, and has not answered in time. */
+export class NoAnswer extends Error {
+  override readonly name = 'NoAnswer'
+}
+
 export class Channel {
   readonly #pipe: Pipe
   readonly #waiting = new Map<number, PromiseWithResolvers<unknown>>()
@@ -63,7 +76,7 @@ export class Channel {
     const id = ++this.#last
     const waiting = Promise.withResolvers<unknown>()
     this.#waiting.set(id, waiting)
-    const timer = setTimeout(() => waiting.reject(new Error(`no answer to ${name}`)), boundMs)
+    const timer = setTimeout(() => waiting.reject(new NoAnswer(`no answer to ${name}`)), boundMs)
     try {
       // Without a callback, a send to a process that ends just now is an error that ends this one.
       this.#pipe.send?.({ id, ask: name, payload } satisfies Question, nothing)

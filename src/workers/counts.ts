@@ -25,19 +25,18 @@ export class Counts {
     this.#ended = await joinMetrics([this.#ended])
   }
 
+  /** Each worker as it last told: one that hangs, or ends just now, is counted, and none twice. */
   async text(fleet: Counting, own: Metrics): Promise<string> {
-    const workers = await this.read(fleet)
-    return joinedText([this.#ended, await own.json(), ...workers])
+    const [mine] = await Promise.all([own.json(), this.read(fleet)])
+    const workers = fleet.serving.flatMap(({ metrics }) => (metrics ? [metrics] : []))
+    return joinedText([this.#ended, mine, ...workers])
   }
 
-  /** Also notes what each worker counted, for when it ends. */
-  async read(fleet: Counting): Promise<readonly MetricsJson[]> {
+  /** Notes what each worker has counted. */
+  async read(fleet: Counting): Promise<void> {
     const asked = fleet.serving.map(async (member) => {
-      const metrics = (await member.channel.ask('metrics', undefined, 2000)) as MetricsJson
-      member.metrics = metrics
-      return metrics
+      member.metrics = (await member.channel.ask('metrics', undefined, 2000)) as MetricsJson
     })
-    const settled = await Promise.allSettled(asked)
-    return settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+    await Promise.allSettled(asked)
   }
 }

@@ -6,7 +6,7 @@ import type { Readable } from 'node:stream'
 import type { Log } from '../log.ts'
 import type { MetricsJson } from '../metrics.ts'
 import { Channel, taskVariable } from './channel.ts'
-import type { WorkerTask } from './channel.ts'
+import type { ListenedAt, WorkerTask } from './channel.ts'
 
 export interface FleetOptions {
   readonly count: number
@@ -39,6 +39,7 @@ export class Fleet {
   readonly #members = new Map<number, FleetMember>()
   readonly #failures = new Map<number, number>()
   #address: string | undefined
+  #port: number | undefined
   #isStopping = false
   readonly #pauses = new Set<NodeJS.Timeout>()
 
@@ -82,16 +83,17 @@ export class Fleet {
   /** Resolves when it serves; rejects with what it said when it ended before. */
   async #run(number: number): Promise<void> {
     const { taskOf, log } = this.#options
-    const port = this.#address === undefined ? undefined : Number(new URL(this.#address).port)
-    const task = taskOf(number, port)
+    const task = taskOf(number, this.#port)
     const worker = cluster.fork({ [taskVariable]: '1' })
     const startedAt = performance.now()
     const ready = Promise.withResolvers<void>()
     const channel = new Channel(worker.process, {
       task: () => task,
-      ready: (address) => {
-        member.address = String(address)
-        this.#address ??= String(address)
+      ready: (place) => {
+        const { address, port } = place as ListenedAt
+        member.address = address
+        this.#address ??= address
+        this.#port ??= port
         ready.resolve()
       },
       failed: (why) => ready.reject(new Error(`worker ${number}: ${String(why)}`)),
@@ -100,7 +102,6 @@ export class Fleet {
     const member: FleetMember = { number, channel, worker, address: undefined, metrics: undefined }
     this.#members.set(number, member)
     forwardLines(worker.process.stdout, log)
-    worker.process.stderr?.pipe(process.stderr, { end: false })
     // Such as a question to a worker that ends just now.
     worker.on('error', () => undefined)
     worker.process.on('error', () => undefined)

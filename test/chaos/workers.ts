@@ -8,55 +8,22 @@ import { startBackend } from '../fixtures/backend.ts'
 import { chat, endless } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { spawnGateway } from '../fixtures/gateway.ts'
-import type { OwnProcess } from '../fixtures/gateway.ts'
 import { metricOf } from '../fixtures/metric.ts'
 import { Reading, ask, balanceOf, differencesOf, outputOnly } from '../fixtures/money.ts'
 import { childrenOf } from '../fixtures/process.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { until } from '../fixtures/until.ts'
+import { askAnew, spread, workersReady } from '../fixtures/workers.ts'
 
 const yamlFor = (url: string, more = '') =>
   `${outputOnly(url)}workers: 2\nplugins: { metering: { lease: 2s } }\n${more}`
-
-async function workersReady({ adminUrl }: OwnProcess): Promise<string> {
-  const answer = await fetch(`${adminUrl}/readyz`)
-  return ((await answer.json()) as { workers: string }).workers
-}
-
-/** On a connection of its own, which may be any worker's. */
-function askAnew({ url }: OwnProcess, key: string): Promise<Response> {
-  return fetch(`${url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${key}`,
-      'content-type': 'application/json',
-      connection: 'close',
-    },
-    body: JSON.stringify(ask(5, false)),
-  })
-}
-
-/** Requests until both workers have logged some. */
-async function spread(gateway: OwnProcess, key: string): Promise<number> {
-  const workers = () => {
-    const lines = gateway.stdout.filter((line) => line.includes('"/v1/chat/completions"'))
-    return new Set(lines.map((line) => (JSON.parse(line) as { worker: number }).worker))
-  }
-  let count = 0
-  await until(async () => {
-    await (await askAnew(gateway, key)).text()
-    count++
-    return workers().size === 2
-  })
-  return count
-}
 
 t.test('both serve, and the supervisor tells of both', async (t) => {
   const backend = await startBackend(t)
   const gateway = await spawnGateway(t, { yaml: yamlFor(backend.url) })
   const account = await gateway.account(1_000_000)
   t.equal(await workersReady(gateway), '2 of 2')
-  const count = await spread(gateway, account.key)
+  const { length: count } = await spread(gateway, account.key)
   const chats = 'tollgate_http_requests_total{route="/v1/chat/completions"'
   t.equal(await metricOf(gateway, chats), count)
   t.equal(await metricOf(gateway, 'tollgate_redis_up'), 1)

@@ -21,6 +21,14 @@ t.test('the default output fits into the context window', async (t) => {
   t.same((derive({ models }).models as typeof models).b, { context_window: 8000 })
 })
 
+t.test('the workers that run have room for bodies, whatever the file says by now', async (t) => {
+  const [one, eight] = [128 * 2 ** 20, 8 * 128 * 2 ** 20]
+  t.match(derive({ workers: 8 }), { limits: { bodies: eight } })
+  t.match(derive({ workers: 1 }, 8), { limits: { bodies: eight } })
+  t.notMatch(derive({ workers: 8 }, 1), { limits: { bodies: eight } })
+  t.match(derive({ limits: { bodies: one } }, 8), { limits: { bodies: one } })
+})
+
 t.test('the plan `default` always exists, and a configured one stays', async (t) => {
   t.same(derive({}).plans, { default: {} })
   t.same(derive({ plans: { default: { concurrency: 1 }, x: {} } }).plans, {

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { effectiveOf } from '../../src/config/effective.ts'
 import { duration, secret, z } from '../../src/config/schema.ts'
-import { backendUrl, redisUrl } from '../../src/config/words.ts'
+import { backendUrl, healthPath, redisUrl } from '../../src/config/words.ts'
 
 const mask = '********'
 
@@ -36,4 +36,6 @@ t.test('URLs show no password, and of the query only the API version', async (t)
   t.equal(effectiveOf(redisUrl(), 'embedded'), 'embedded')
   const shown = effectiveOf(backendUrl(), 'https://x/v1?api-version=1&code=secret')
   t.equal(shown, `https://x/v1?api-version=1&code=${mask}`)
+  t.equal(effectiveOf(healthPath(), '/models?key=secret'), `/models?key=${mask}`)
+  t.equal(effectiveOf(healthPath(), '/health'), '/health')
 })

@@ -3,6 +3,7 @@
 import t from 'tap'
 import { createMetrics } from '../../src/metrics.ts'
 import { Counts } from '../../src/workers/counts.ts'
+import type { Counted } from '../../src/workers/counts.ts'
 
 function worker(requests: number) {
   const metrics = createMetrics('test')
@@ -29,8 +30,24 @@ t.test('counters and histograms of workers that ended stay, their gauges go', as
   t.match(fleet.serving[0]?.metrics, [{ name: String }])
 })
 
-t.test('a worker that does not answer is left out', async (t) => {
+t.test('a worker that does not answer is counted as it last told', async (t) => {
   const ask = async () => Promise.reject(new Error('gone'))
-  const fleet = { serving: [{ channel: { ask }, metrics: undefined }] }
-  t.match(await new Counts().text(fleet, worker(1)), '\ntollgate_rejections_total{code="x"} 1\n')
+  const silent = { channel: { ask }, metrics: undefined }
+  const hangs = { channel: { ask }, metrics: await worker(5).json() }
+  const fleet = { serving: [silent, hangs] }
+  t.match(await new Counts().text(fleet, worker(1)), '\ntollgate_rejections_total{code="x"} 6\n')
+})
+
+t.test('a worker that ends while another one is asked is counted once', async (t) => {
+  const counts = new Counts()
+  const metrics = await worker(5).json()
+  const ends = { channel: { ask: async () => metrics }, metrics: undefined }
+  const fleet = { serving: [ends] as Counted[] }
+  const ask = async () => {
+    fleet.serving.shift()
+    await counts.keep({ metrics })
+    return worker(10).json()
+  }
+  fleet.serving.push({ channel: { ask }, metrics: undefined })
+  t.match(await counts.text(fleet, worker(1)), '\ntollgate_rejections_total{code="x"} 16\n')
 })
