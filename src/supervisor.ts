@@ -6,6 +6,7 @@ import { flushCompileCache } from 'node:module'
 import { createServer } from 'node:net'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
+import { isDeepStrictEqual } from 'node:util'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Config, Listen } from './config/config.ts'
 import type { FileContents } from './config/read-files.ts'
@@ -78,7 +79,7 @@ export async function startSupervisor(
     },
     async commit(next: FileContents) {
       current = next
-      await commitAll(fleet, prepared)
+      await commitAll(fleet, prepared, next)
     },
     drop: () => void fleet.askAll('drop'),
   }
@@ -136,15 +137,19 @@ async function prepareAll(fleet: Fleet, contents: FileContents): Promise<readonl
 }
 
 /**
- * Ends a worker that does not answer, and one that was just starting, with the old configuration, when the others were
- * asked to prepare: the one that takes its place has the new configuration.
+ * Ends a worker that does not answer, and one that was just starting, with the old files, when the others were asked to
+ * prepare: the one that takes its place has the new ones.
  */
-async function commitAll(fleet: Fleet, prepared: readonly FleetMember[]): Promise<void> {
+async function commitAll(
+  fleet: Fleet,
+  prepared: readonly FleetMember[],
+  contents: FileContents,
+): Promise<void> {
   const asked = fleet.members.map(async (member) => {
     const end = () => member.worker.process.kill('SIGKILL')
     if (prepared.includes(member)) {
       await member.channel.ask('commit', undefined, reloadMs).catch(end)
-    } else end()
+    } else if (!isDeepStrictEqual(member.startedWith, contents)) end()
   })
   await Promise.all(asked)
 }

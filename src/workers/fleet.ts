@@ -3,6 +3,7 @@
 import cluster from 'node:cluster'
 import type { Worker } from 'node:cluster'
 import type { Readable } from 'node:stream'
+import type { FileContents } from '../config/read-files.ts'
 import type { Log } from '../log.ts'
 import type { MetricsJson } from '../metrics.ts'
 import { Channel, taskVariable } from './channel.ts'
@@ -21,6 +22,8 @@ export interface FleetMember {
   readonly number: number
   readonly channel: Channel
   readonly worker: Worker
+  /** The files that it has started with. */
+  readonly startedWith: FileContents
   /** Where it listens; set when it serves. */
   address: string | undefined
   /** As it last told them. */
@@ -99,7 +102,14 @@ export class Fleet {
       failed: (why) => ready.reject(new Error(`worker ${number}: ${String(why)}`)),
       ended: (metrics) => void (member.metrics = metrics as MetricsJson),
     })
-    const member: FleetMember = { number, channel, worker, address: undefined, metrics: undefined }
+    const member: FleetMember = {
+      number,
+      channel,
+      worker,
+      startedWith: task.contents,
+      address: undefined,
+      metrics: undefined,
+    }
     this.#members.set(number, member)
     forwardLines(worker.process.stdout, log)
     // Such as a question to a worker that ends just now.

@@ -131,6 +131,16 @@ t.test('a worker that starts during a reload has the new configuration', async (
   t.match(await balanceOf(gateway, account), { spent: 3 * backend.served.completion })
 })
 
+t.test('a worker that starts goes on if a reload changes nothing for it', async (t) => {
+  const { gateway, holdOne, letGo } = await held(t)
+  await holdOne()
+  const children = await childrenOf(gateway.pid)
+  t.equal((await gateway.admin('POST', 'reload')).status, 200)
+  await letGo()
+  await bothReady(gateway)
+  t.same(await childrenOf(gateway.pid), children)
+})
+
 t.test('when the supervisor is killed, a worker that starts ends, too', async (t) => {
   const { gateway, holdOne, letGo } = await held(t)
   await holdOne()

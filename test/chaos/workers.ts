@@ -1,6 +1,5 @@
 // A gateway of several processes: any of them may be killed, all of them reload and drain together, and the money adds up.
 
-import { readFile, writeFile } from 'node:fs/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import { isRunning } from '../../src/data/lock.ts'
@@ -139,38 +138,6 @@ t.test(
     t.match(await balanceOf(gateway, account), { spent: served + 3 * later })
   },
 )
-
-t.test('a worker that starts while the others reload has the new configuration, too', async (t) => {
-  const { backend, gateway, account } = await reloaded(t)
-  const [first = 0] = await childrenOf(gateway.pid)
-  process.kill(first, 'SIGKILL')
-  await until(async () => {
-    const children = await childrenOf(gateway.pid)
-    return children.length === 2 && !children.includes(first)
-  })
-  await gateway.rewrite(yamlFor(backend.url, 'reload: signal\n').replace('output: 1', 'output: 3'))
-  t.equal((await gateway.admin('POST', 'reload')).status, 200)
-  await until(async () => (await workersReady(gateway)) === '2 of 2')
-  await spread(gateway, account.key)
-  t.match(await balanceOf(gateway, account), { spent: 3 * backend.served.completion })
-})
-
-t.test('what waits for a restart waits for it in a new worker, too', async (t) => {
-  const { gateway, account } = await reloaded(t)
-  const other = await startRedis(t)
-  const text = await readFile(gateway.file, 'utf8')
-  await writeFile(gateway.file, text.replace(gateway.redis.socket, other.socket))
-  t.match(await (await gateway.admin('POST', 'reload')).json(), {
-    changes: [{ path: 'redis', needs_restart: true }],
-  })
-  const [first] = await childrenOf(gateway.pid)
-  process.kill(Number(first), 'SIGKILL')
-  await gateway.said(/a worker has ended/)
-  await until(async () => (await workersReady(gateway)) === '2 of 2')
-  const answers = Array.from({ length: 20 }, () => askAnew(gateway, account.key))
-  const statuses = (await Promise.all(answers)).map(({ status }) => status)
-  t.same(new Set(statuses), new Set([200]), 'all know the key')
-})
 
 t.test('all workers together ask a target no more than max_concurrency says', async (t) => {
   const gate = new Gate()
