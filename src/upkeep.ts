@@ -1,5 +1,5 @@
 // What a gateway does at intervals: reads its gauges, and what one process does for all: archives the journal, sums up
-// what accounts owe.
+// what accounts owe. And what it tells of itself when it is asked.
 
 import type { Gateway, TargetReport } from './plugin.ts'
 import { isOutage } from './redis/scripts.ts'
@@ -62,19 +62,6 @@ export function isOpen({ redis, ledger, state }: Gateway): boolean {
   return redis.up && !redis.outage.refusesAll && ledger.isOpen && !state.draining
 }
 
-/** Targets that are no longer configured are not shown. */
-export function measureTargets({ config, targets, metrics }: Gateway): void {
-  metrics.targetUp.reset()
-  metrics.targetQueue.reset()
-  for (const model of config.models.values()) {
-    metrics.targetQueue.set({ model: model.id }, targets.modelStateOf(model).line.size)
-    for (const known of targets.statesOf(model)) {
-      const labels = { model: model.id, target: known.target.name }
-      metrics.targetUp.set(labels, known.show().state === 'up' ? 1 : 0)
-    }
-  }
-}
-
 /** What this process knows of each target. */
 export function reportTargets({ config, targets }: Gateway): readonly TargetReport[] {
   return [...config.models.values()].flatMap((model) =>
@@ -87,4 +74,15 @@ export function reportTargets({ config, targets }: Gateway): readonly TargetRepo
       queue: targets.modelStateOf(model).line.size,
     })),
   )
+}
+
+/** Targets that are no longer configured are not shown. */
+export function measureTargets(gateway: Gateway): void {
+  const { targetUp, targetQueue } = gateway.metrics
+  targetUp.reset()
+  targetQueue.reset()
+  for (const { model, name, state, queue } of reportTargets(gateway)) {
+    targetQueue.set({ model }, queue)
+    targetUp.set({ model, target: name }, state === 'up' ? 1 : 0)
+  }
 }

@@ -1,4 +1,4 @@
--- Purpose: reads and checks the key, and reaps expired holds. Stands before identify and admit.
+-- Purpose: reads and checks the key, and reaps expired holds. Stands before identify, admit and extend.
 -- A function named find_ or book_ writes nothing: all checks precede all writes.
 
 local REAP_AT_ONCE = 100
