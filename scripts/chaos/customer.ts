@@ -112,8 +112,8 @@ export class Customer {
   }
 }
 
-/** 409: another try of the same message is being answered. */
-const known = new Set([0, 200, 201, 204, 404, 409, 502, 503, 504])
+/** 409: another try of the same message is being answered. 410: frames were lost, which whoever reads them judges. */
+const known = new Set([0, 200, 201, 204, 404, 409, 410, 502, 503, 504])
 
 export interface Surroundings {
   readonly random: Random

@@ -102,6 +102,10 @@ export class Talker extends Customer {
       this.misses('sessions', `${name} is gone`, session.made)
       return true
     }
+    if (status === 410) {
+      this.misses('streams', `${name} can not be read on`, at)
+      return true
+    }
     if (status === 204) {
       this.misses('ends of streams', `${name}: nothing follows`, at)
       return true
