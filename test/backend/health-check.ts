@@ -11,6 +11,7 @@ import { createLog } from '../../src/log.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import type { Script } from '../fixtures/backend.ts'
 import {
+  behind,
   bytes,
   failing,
   garbage,
@@ -125,14 +126,8 @@ t.test('so many failures in a row make it unhealthy, so many passes healthy agai
     intervalMs: 5,
   })
   const gate = new Gate()
-  const gated =
-    (script: Script): Script =>
-    async (call) => {
-      await gate.wait()
-      await script(call)
-    }
-  const [good, bad] = [gated(json({})), gated(failing(500))]
-  const loads = gated(replay('llama-loading.http'))
+  const [good, bad] = [behind(gate, json({})), behind(gate, failing(500))]
+  const loads = behind(gate, replay('llama-loading.http'))
   for (const script of [bad, bad, good, bad, bad, loads, bad, bad, bad, good, bad, good, good]) {
     backend.once(script)
   }
@@ -197,14 +192,9 @@ t.test('who waits is served as soon as a target is healthy', async (t) => {
 
 t.test('a target has one check at a time', async (t) => {
   const gate = new Gate()
-  const { backend, follow, withCheck } = await checking(
-    t,
-    async (call) => {
-      await gate.wait()
-      await json({})(call)
-    },
-    { intervalMs: 1 },
-  )
+  const { backend, follow, withCheck } = await checking(t, behind(gate, json({})), {
+    intervalMs: 1,
+  })
   const other = await startBackend(t, json({}))
   const healthCheck = { ...settings, intervalMs: 1 }
   follow(withCheck(), modelOf([targetOf(other.url, { healthCheck })], { id: 'other' }))
@@ -216,14 +206,9 @@ t.test('a target has one check at a time', async (t) => {
 
 t.test('what has not changed goes on through a reload', async (t) => {
   const gate = new Gate()
-  const { backend, state, follow, withCheck } = await checking(
-    t,
-    async (call) => {
-      await gate.wait()
-      await failing(500)(call)
-    },
-    { fails: 1 },
-  )
+  const { backend, state, follow, withCheck } = await checking(t, behind(gate, failing(500)), {
+    fails: 1,
+  })
   follow(withCheck())
   await backend.request(0)
   for (let i = 0; i < 3; i++) follow(withCheck())

@@ -9,14 +9,7 @@ import { codeOf, spawnGateway } from '../fixtures/gateway.ts'
 import type { Account, TestGateway } from '../fixtures/gateway.ts'
 import { connectLink } from '../fixtures/ledger.ts'
 import type { TestLink } from '../fixtures/ledger.ts'
-import {
-  ask,
-  balanceOf,
-  differencesOf,
-  outputOnly,
-  refOf,
-  transactionsOf,
-} from '../fixtures/money.ts'
+import { ask, balanceOf, chargesOf, differencesOf, outputOnly, refOf } from '../fixtures/money.ts'
 import { seeded } from '../fixtures/random.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
@@ -87,9 +80,7 @@ t.test(
       const { served = [], insufficient_balance: refused = [] } = await race(gates, account, seed)
       over.abort()
       const { least, samples } = await watching
-      const charges = (await transactionsOf(gates[1], account)).filter(
-        ({ type }) => type === 'charge',
-      )
+      const charges = await chargesOf(gates[1], account)
       const seen = {
         served: served.length,
         refused: refused.length,

@@ -6,14 +6,7 @@ import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { spawnGateway } from '../fixtures/gateway.ts'
 import type { Account, TestGateway } from '../fixtures/gateway.ts'
-import {
-  Reading,
-  ask,
-  balanceOf,
-  differencesOf,
-  outputOnly,
-  transactionsOf,
-} from '../fixtures/money.ts'
+import { Reading, ask, balanceOf, chargesOf, differencesOf, outputOnly } from '../fixtures/money.ts'
 import { seeded } from '../fixtures/random.ts'
 import type { Random } from '../fixtures/random.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
@@ -95,7 +88,7 @@ t.test('the last token is spent, and none beyond it', async (t) => {
     while ((await balanceOf(stable, account)).balance >= least) {
       reads.push(await read(stable, account, wants(random)))
     }
-    const charges = (await transactionsOf(stable, account)).filter(({ type }) => type === 'charge')
+    const charges = await chargesOf(stable, account)
     const charged = charges.reduce((all, { amount }) => all - amount, 0)
     const after = await balanceOf(stable, account)
     const delivered = reads.reduce((all, { text }) => all + words(text), 0)

@@ -3,6 +3,7 @@
 import t from 'tap'
 import { chat, endless } from '../fixtures/backend-model.ts'
 import {
+  behind,
   bytes,
   failing,
   json,
@@ -234,14 +235,6 @@ t.test('who leaves an answer that is read without him has left, also when it fai
 const path = {
   yaml: 'limits: { first_byte: 50ms, heartbeat: 20ms }',
   model: 'timeouts: { first_token: 2s }',
-}
-
-/** Answers only when the gate is open. */
-function behind(gate: Gate, script: Script): Script {
-  return async (call) => {
-    await gate.wait()
-    await script(call)
-  }
 }
 
 /** Reads until a heartbeat comes; returns a function that reads the rest. */

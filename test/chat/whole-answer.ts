@@ -7,7 +7,7 @@ import { bytes, pause } from '../fixtures/backend-scripts.ts'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
 import type { ChatPathOptions } from '../fixtures/chat-path.ts'
 import { codeOf } from '../fixtures/gateway.ts'
-import { transactionsOf } from '../fixtures/money.ts'
+import { chargesOf } from '../fixtures/money.ts'
 
 const words = (n: number) => 'word '.repeat(n)
 const truth = { prompt_tokens: 2, completion_tokens: 4000, total_tokens: 4002 }
@@ -26,8 +26,7 @@ async function chargeFor(t: Test, script: Script, options: ChatPathOptions) {
   const retry = answered.headers.get('x-should-retry')
   const code = await codeOf(answered)
   await path.spent()
-  const all = await transactionsOf(path.gate, path)
-  return { code, retry, charges: all.filter(({ type }) => type === 'charge') }
+  return { code, retry, charges: await chargesOf(path.gate, path) }
 }
 
 t.test('too large for the gateway: charged as reported', async (t) => {

@@ -1,36 +1,29 @@
-// Targets that fail, as users see them: only that an answer takes longer. On /v1 and in sessions.
+// Targets that fail, as users of sessions see them: only that an answer takes longer. On /v1: test/chat/attempts.ts.
 
 import t from 'tap'
 import type { Test } from 'tap'
-import { startBackend } from '../fixtures/backend.ts'
-import type { Backend } from '../fixtures/backend.ts'
-import { chat } from '../fixtures/backend-model.ts'
-import { failing, reset, silent, sse } from '../fixtures/backend-scripts.ts'
+import { behind, reset, silent, sse } from '../fixtures/backend-scripts.ts'
 import { Gate } from '../fixtures/gate.ts'
-import { startGateway } from '../fixtures/gateway.ts'
-import { balanceOf, transactionsOf } from '../fixtures/money.ts'
-import { chatOf, messageIdOf, noLimits, refusal } from '../fixtures/session-chat.ts'
+import { chargesOf } from '../fixtures/money.ts'
+import { chatOf, messageIdOf, noLimits } from '../fixtures/session-chat.ts'
 import { parseStream } from '../fixtures/sse-grammar.ts'
+import { targetsPath } from '../fixtures/targets-path.ts'
+import type { TargetsPathOptions } from '../fixtures/targets-path.ts'
 import { until } from '../fixtures/until.ts'
 
 const role = 'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n'
 const oom = 'data: {"error":{"message":"out of memory"}}\n\n'
 
-async function world(t: Test, { count = 2, yaml = '', model = '' } = {}) {
-  const backends: Backend[] = []
-  for (let i = 0; i < count; i++) backends.push(await startBackend(t, chat({ chunks: 4 })))
-  const targets = backends.map(({ url }, i) => `{ url: '${url}', priority: ${i + 1} }`).join(', ')
-  const models = `models: { m: { targets: [${targets}], ${model} } }`
-  const gateway = await startGateway(t, { yaml: `${models}\n${noLimits}\n${yaml}` })
-  const account = await gateway.account(1_000_000)
-  const asked = () => backends.map(({ requests }) => requests.length)
-  return { backends, gateway, account, asked, ...chatOf(t, gateway, account) }
+async function world(t: Test, { yaml = '', ...options }: TargetsPathOptions = {}) {
+  const path = await targetsPath(t, { ...options, yaml: `${noLimits}\n${yaml}` })
+  return { ...path, ...chatOf(t, path.gate, path) }
 }
 
 t.test(
   "a session's message whose first target fails is one answer, and is paid once",
   async (t) => {
-    const { backends, gateway, account, session, send, message, at } = await world(t, { count: 3 })
+    const path = await world(t, { count: 3 })
+    const { backends, gate, spent, session, send, message, at } = path
     backends[0]?.on(sse([role, oom]))
     backends[1]?.on(sse([role], { end: 'cut' }))
     const id = await session({ model: 'm' })
@@ -42,23 +35,18 @@ t.test(
     t.equal(last?.data, '[DONE]')
     t.notMatch(frames.map(({ data }) => data).join(), /error/)
     const row = await message(id, messageIdOf(answer))
-    t.match(row, { status: 'completed', content: 'w0 w1 w2 w3 ', finish_reason: 'stop' })
+    t.match(row, { status: 'completed', content: 'w0 w1 w2 w3 w4 ', finish_reason: 'stop' })
     const again = await at(`/${id}/messages/${messageIdOf(answer)}/stream`)
     t.strictSame(parseStream(await again.end()).frames, frames, 'what is read again is the same')
-    const charges = (await transactionsOf(gateway, account)).filter(({ type }) => type === 'charge')
-    t.equal(charges.length, 1)
-    const { balance, reserved } = await balanceOf(gateway, account)
-    t.strictSame([1_000_000 - balance, reserved], [row.cost, 0])
+    t.equal((await chargesOf(gate, path)).length, 1)
+    t.equal(await spent(), row.cost)
   },
 )
 
 t.test('who leaves while a target fails finds the answer of another one', async (t) => {
   const { backends, session, send, messages } = await world(t)
   const gate = new Gate()
-  backends[0]?.on(async (call) => {
-    await gate.wait()
-    await reset(call)
-  })
+  backends[0]?.on(behind(gate, reset))
   const id = await session({ model: 'm' })
   const leaving = send(id)
   leaving.catch(() => undefined)
@@ -79,34 +67,4 @@ t.test('a cancelled message asks no other target', async (t) => {
   t.equal(status, 200)
   t.equal((await message(id, messageIdOf(answer))).status, 'cancelled')
   t.strictSame(asked(), [1, 0])
-})
-
-t.test('where all targets fail, a session is as it was before', async (t) => {
-  const { backends, session, send, messages, asked, gateway, account } = await world(t)
-  backends[0]?.on(failing(500))
-  backends[1]?.on(failing(503, { headers: { 'retry-after': '3' } }))
-  const id = await session({ model: 'm' })
-  const answer = await send(id)
-  t.strictSame(await refusal(answer), [503, 'upstream_unavailable'])
-  t.strictSame([await messages(id), asked()], [[], [1, 1]])
-  t.match(await balanceOf(gateway, account), { balance: 1_000_000, reserved: 0 })
-})
-
-t.test('three targets, one hanging and one at 500: users only wait a little longer', async (t) => {
-  const model = 'timeouts: { first_token: 200ms }, retry_on_timeout: true'
-  const { backends, gateway, account } = await world(t, { count: 3, model })
-  backends[0]?.on(silent)
-  backends[1]?.on(failing(500))
-  const ask = (stream: boolean) => {
-    const messages = [{ role: 'user', content: 'Hi' }]
-    return gateway.call('/v1/chat/completions', account.key, { model: 'm', messages, stream })
-  }
-  const answers = await Promise.all(Array.from({ length: 20 }, () => ask(true)))
-  for (const answer of answers) {
-    t.equal(answer.status, 200)
-    t.match(await answer.text(), /w0 .*\[DONE\]/s)
-  }
-  // The hanging target costs its first_token, the other one nothing that is seen.
-  const lines = gateway.log.filter((line) => line.includes('"attempts"'))
-  t.equal(lines.length, 20)
 })

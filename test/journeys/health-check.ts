@@ -4,7 +4,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import type { Script } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
-import { failing, json, replay, silent } from '../fixtures/backend-scripts.ts'
+import { failing, json, silent } from '../fixtures/backend-scripts.ts'
 import { spawnGateway } from '../fixtures/gateway.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { targetsPath } from '../fixtures/targets-path.ts'
@@ -26,21 +26,11 @@ async function world(t: Test, options: TargetsPathOptions = {}) {
   const keys = (i: number) => `priority: ${i + 1}, ${fast}`
   const path = await targetsPath(t, { keys, yaml: unlimited, ...options })
   for (const backend of path.backends) backend.on(split(well))
-  const shown = async () => {
-    const list = (await (await path.gate.admin('GET', 'targets')).json()) as {
-      data: { targets: { state: string }[] }[]
-    }
-    return list.data[0]?.targets.map(({ state }) => state).join()
-  }
-  const shows = (states: string) => until(async () => (await shown()) === states)
-  const up = async () => {
-    const found = [...(await path.metrics()).matchAll(/target_up\{.*\} (\d)/g)]
-    return found.map(([, value]) => Number(value))
-  }
+  const shows = (wanted: string) => until(async () => (await path.states()).join() === wanted)
   /** Requests, without the checks. */
   const asked = () =>
     path.backends.map(({ requests }) => requests.filter(({ method }) => method === 'POST').length)
-  return { ...path, shown, shows, up, asked }
+  return { ...path, shows, asked }
 }
 
 t.test('a target that fails its checks is not asked, until it passes them again', async (t) => {
@@ -58,30 +48,6 @@ t.test('a target that fails its checks is not asked, until it passes them again'
   t.strictSame(asked(), [1, 5])
   const told = gate.log.filter((line) => line.includes('health checks'))
   t.equal(told.length, 2)
-})
-
-t.test('checks alone shut no model: where all fail them, requests are tried', async (t) => {
-  const { backends, ask, asked, shows } = await world(t)
-  for (const backend of backends) backend.on(split(failing(404)))
-  await shows('unhealthy,unhealthy')
-  for (let i = 0; i < 3; i++) t.equal((await ask()).status, 200)
-  t.strictSame(asked(), [3, 0])
-  for (const backend of backends) backend.on(split(failing(404), failing(503)))
-  t.equal((await ask()).status, 503)
-  backends[1]?.on(split(well))
-  await shows('unhealthy,up')
-  t.equal((await ask()).status, 200)
-})
-
-t.test('a target that loads its model is seen before a request meets it', async (t) => {
-  const { backends, ask, asked, shows, up } = await world(t)
-  backends[0]?.on(split(replay('llama-loading.http'), failing(503)))
-  await shows('loading,up')
-  t.strictSame(await up(), [0, 1])
-  t.equal((await ask()).status, 200)
-  t.strictSame(asked(), [0, 1])
-  backends[0]?.on(split(well))
-  await shows('up,up')
 })
 
 t.test('a reload begins and ends checks, and the end of the gateway ends them', async (t) => {

@@ -3,7 +3,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { chat, endless } from '../fixtures/backend-model.ts'
-import { failing, reset, silent, sse } from '../fixtures/backend-scripts.ts'
+import { behind, failing, reset, silent, sse } from '../fixtures/backend-scripts.ts'
 import type { Script } from '../fixtures/backend.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { codeOf } from '../fixtures/gateway.ts'
@@ -15,32 +15,18 @@ import { soon, until } from '../fixtures/until.ts'
 async function world(t: Test, options: TargetsPathOptions & { readonly gated?: boolean } = {}) {
   const { yaml = '', gated = true } = options
   const path = await targetsPath(t, { count: 1, ...options, yaml: `${noLimits}\n${yaml}` })
-  const doors = path.backends.map(() => new Gate())
-  for (const [i, backend] of path.backends.entries()) {
-    if (gated) backend.on(behind(doors[i], chat({ chunks: 2 })))
-  }
+  const doors = path.backends.map((backend) => {
+    const door = new Gate()
+    if (gated) backend.on(behind(door, chat({ chunks: 2 })))
+    return door
+  })
   const waiting = async () =>
     Number(/target_queue\{model="m"\} (\d+)/.exec(await path.metrics())?.[1])
   const waits = (count: number) => until(async () => (await waiting()) === count)
-  /** Requests under way at each target. */
-  const open = async () => {
-    const list = (await (await path.gate.admin('GET', 'targets')).json()) as {
-      data: { targets: { open: number }[] }[]
-    }
-    return list.data[0]?.targets.map((target) => target.open)
-  }
   const openDoors = () => {
     for (const door of doors) door.open()
   }
-  return { ...path, doors, openDoors, waiting, waits, open }
-}
-
-/** Answers only when the gate is open. */
-function behind(gate: Gate | undefined, script: Script): Script {
-  return async (call) => {
-    await gate?.wait()
-    await script(call)
-  }
+  return { ...path, openDoors, waiting, waits }
 }
 
 const says = (content: string) => ({ model: 'm', messages: [{ role: 'user', content }] })
@@ -71,7 +57,7 @@ t.test('no more than max_concurrency are asked at once, of a target and of a mod
   ] as const) {
     let under = 0
     let seen = 0
-    const { backends, ask, open } = await world(t, {
+    const { backends, ask, underWay } = await world(t, {
       count: 2,
       gated: false,
       keys: () => `weight: 1${keys && `, ${keys}`}`,
@@ -88,19 +74,8 @@ t.test('no more than max_concurrency are asked at once, of a target and of a mod
     await Promise.all(answers.map((answer) => answer.text()))
     const bound = keys ? most[0] + most[1] : most[0]
     t.ok(seen <= bound, `${seen}`)
-    await until(async () => (await open())?.every((count) => count === 0) ?? false)
+    await until(async () => (await underWay()).every((count) => count === 0))
   }
-})
-
-t.test('a target that is full is passed over, whatever its priority', async (t) => {
-  const { stream, asked, openDoors } = await world(t, {
-    count: 2,
-    keys: (i) => `priority: ${i + 1}, max_concurrency: 1`,
-  })
-  const answers = [stream(), stream()]
-  await until(() => asked().every((count) => count === 1))
-  openDoors()
-  for (const answer of answers) t.equal((await answer).status, 200)
 })
 
 t.test('a full line: its largest account gives way, and learns when to come back', async (t) => {
@@ -176,7 +151,7 @@ t.test('a wait longer than first_byte is 200 with heartbeats, and then the answe
 })
 
 t.test('a target that fails leaves its seat, also where it is the only one', async (t) => {
-  const { backends, ask, asked, open } = await world(t, {
+  const { backends, ask, asked, underWay } = await world(t, {
     count: 2,
     gated: false,
     model: 'max_concurrency: 1, queue: { wait: 30s }, breaker: { failures: 1000 }',
@@ -189,7 +164,7 @@ t.test('a target that fails leaves its seat, also where it is the only one', asy
   )
   for (const answer of answers) await answer.text()
   for (const answer of answers) t.equal(answer.status, 200)
-  t.strictSame(await open(), [0, 0])
+  t.strictSame(await underWay(), [0, 0])
   t.ok((asked()[0] ?? 0) >= 20)
 })
 
@@ -208,7 +183,7 @@ const endings: Readonly<Record<string, Script>> = {
 }
 
 t.test('however a request ends, its seat is given back once', async (t) => {
-  const { backends, ask, leaving, open } = await world(t, {
+  const { backends, ask, leaving, underWay } = await world(t, {
     gated: false,
     yaml: 'limits: { answer: 1MiB }',
     model:
@@ -223,7 +198,7 @@ t.test('however a request ends, its seat is given back once', async (t) => {
       leave()
       await Promise.all(others.map((other) => soon(other.text().catch(() => ''))))
       await answer.catch(() => undefined)
-      await until(async () => (await open())?.[0] === 0)
+      await until(async () => (await underWay())[0] === 0)
       t.pass(`${name}, stream: ${stream}`)
     }
   }

@@ -5,7 +5,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import type { Script } from '../fixtures/backend.ts'
 import { chat, endless } from '../fixtures/backend-model.ts'
-import { failing, raw, reset, silent, sse } from '../fixtures/backend-scripts.ts'
+import { behind, failing, raw, reset, silent, sse } from '../fixtures/backend-scripts.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { balanceOf, differencesOf, transactionsOf } from '../fixtures/money.ts'
 import { messageIdOf, startChat } from '../fixtures/session-chat.ts'
@@ -51,11 +51,7 @@ const late = 'session_first_event: 20ms'
 function afterHeaders(script: Script): { script: Script; act: Ending['act'] } {
   const gate = new Gate()
   const act = async () => gate.open()
-  const waiting: Script = async (call) => {
-    await gate.wait()
-    await script(call)
-  }
-  return { script: waiting, act }
+  return { script: behind(gate, script), act }
 }
 
 const stop = (chat: Chat, message: string) =>

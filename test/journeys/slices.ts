@@ -8,7 +8,7 @@ import { chat, endless } from '../fixtures/backend-model.ts'
 import { startGateway } from '../fixtures/gateway.ts'
 import { connectLink } from '../fixtures/ledger.ts'
 import type { TestLink } from '../fixtures/ledger.ts'
-import { Reading, ask, balanceOf, differencesOf, transactionsOf } from '../fixtures/money.ts'
+import { Reading, ask, balanceOf, chargesOf, differencesOf } from '../fixtures/money.ts'
 import { until } from '../fixtures/until.ts'
 
 const streams = 10
@@ -28,39 +28,32 @@ async function start(t: Test, script: Script, { price = 'input: 1, output: 1', m
 
 const words = (text: string) => text.split('"content":" a"').length - 1
 
-for (const [what, more] of [
-  ['slices of 1024', ''],
-  ['slices of 64', ', slice: 64'],
-] as const) {
-  t.test(`ten streams share 5,000 tokens to the last one, in ${what}`, async (t) => {
-    const script = chat({ chunks: wanted, text: () => ' a' })
-    const { backend, gateway } = await start(t, script, { more })
-    const account = await gateway.account(balance)
-    const answers = await Promise.all(
-      Array.from({ length: streams }, () =>
-        gateway.call('/v1/chat', account.key, ask(wanted, true)),
-      ),
-    )
-    t.same(
-      answers.map(({ status }) => status),
-      answers.map(() => 200),
-    )
-    const texts = await Promise.all(answers.map((answer) => answer.text()))
-    for (const text of texts) t.match(text, /"finish_reason":"length".*\n\ndata: \[DONE\]\n\n$/)
-    const bounds = backend.requests.map(({ body }) => JSON.parse(body.toString()) as object)
-    t.ok(bounds.every((body) => 'max_tokens' in body && body.max_tokens === wanted))
-    const charges = (await transactionsOf(gateway, account)).filter(({ type }) => type === 'charge')
-    t.equal(charges.length, streams)
-    t.ok(charges.every(({ cut }) => cut === true))
-    const sum = charges.reduce((all, { amount }) => all - amount, 0)
-    t.equal(sum, balance)
-    const prompts = charges.reduce((all, { usage }) => all + (usage?.prompt_tokens ?? 0), 0)
-    const delivered = texts.reduce((all, text) => all + words(text), 0)
-    t.equal(delivered + prompts, balance, 'each token that the account can afford is delivered')
-    t.match(await balanceOf(gateway, account), { balance: 0, reserved: 0, owed: 0 })
-    t.same(await differencesOf(gateway), [])
-  })
-}
+t.test('ten streams share 5,000 tokens to the last one', async (t) => {
+  const script = chat({ chunks: wanted, text: () => ' a' })
+  const { backend, gateway } = await start(t, script, { more: ', slice: 64' })
+  const account = await gateway.account(balance)
+  const answers = await Promise.all(
+    Array.from({ length: streams }, () => gateway.call('/v1/chat', account.key, ask(wanted, true))),
+  )
+  t.same(
+    answers.map(({ status }) => status),
+    answers.map(() => 200),
+  )
+  const texts = await Promise.all(answers.map((answer) => answer.text()))
+  for (const text of texts) t.match(text, /"finish_reason":"length".*\n\ndata: \[DONE\]\n\n$/)
+  const bounds = backend.requests.map(({ body }) => JSON.parse(body.toString()) as object)
+  t.ok(bounds.every((body) => 'max_tokens' in body && body.max_tokens === wanted))
+  const charges = await chargesOf(gateway, account)
+  t.equal(charges.length, streams)
+  t.ok(charges.every(({ cut }) => cut === true))
+  const sum = charges.reduce((all, { amount }) => all - amount, 0)
+  t.equal(sum, balance)
+  const prompts = charges.reduce((all, { usage }) => all + (usage?.prompt_tokens ?? 0), 0)
+  const delivered = texts.reduce((all, text) => all + words(text), 0)
+  t.equal(delivered + prompts, balance, 'each token that the account can afford is delivered')
+  t.match(await balanceOf(gateway, account), { balance: 0, reserved: 0, owed: 0 })
+  t.same(await differencesOf(gateway), [])
+})
 
 /** How many commands Redis carried out, those of scripts included, and how many scripts. */
 async function commands({ client }: TestLink) {
@@ -122,7 +115,7 @@ t.test('a message of a session ends by length when the money is gone', async (t)
   const sent = await gateway.call(`/api/chat/sessions/${id}/messages`, account.key, said)
   t.equal(sent.status, 200)
   t.match(await sent.text(), /"finish_reason":"length".*\n\n(.*\n)?data: \[DONE\]\n\n$/)
-  const charges = (await transactionsOf(gateway, account)).filter(({ type }) => type === 'charge')
+  const charges = await chargesOf(gateway, account)
   t.match(charges, [{ amount: -400, cut: true, session_id: id }])
   t.match(await balanceOf(gateway, account), { balance: 0, reserved: 0, owed: 0 })
 })
@@ -137,7 +130,7 @@ t.test('a client that leaves pays for all that came, and the rest is free again'
   client.abort()
   await backend.requests[0]?.closed
   await until(async () => (await balanceOf(gateway, account)).reserved === 0)
-  const charges = (await transactionsOf(gateway, account)).filter(({ type }) => type === 'charge')
+  const charges = await chargesOf(gateway, account)
   t.ok((charges[0]?.usage?.completion_tokens ?? 0) >= 500)
   t.same(await differencesOf(gateway), [])
 })

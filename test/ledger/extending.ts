@@ -26,11 +26,7 @@ async function sliced(t: Test, tokens: number, slice: number) {
   const opened = await openFor(t, tokens, { on: server })
   const { ledger, caller } = opened
   const hold = await ledger.admit(request(caller, slice, { min: 1, isSliced: true }))
-  const sums = async () => {
-    const { balance, reserved, available, owed } = await ledger.balance(caller.ref)
-    return { balance, reserved, available, owed }
-  }
-  return { ...opened, hold, sums }
+  return { ...opened, hold }
 }
 
 t.test('a hold in slices leaves seven eighths of what is available to others', async (t) => {

@@ -45,10 +45,6 @@ const shadow = (caller: TestAccount, want: number, more = {}) =>
 async function open(t: Test, tokens: number, leaseMs = 30_000) {
   const opened = await openFor(t, tokens, { on: server, leaseMs })
   const { ledger, ref } = opened
-  const sums = async () => {
-    const { balance, reserved, available, owed } = await ledger.balance(ref)
-    return { balance, reserved, available, owed }
-  }
   const entries = async () =>
     (await ledger.transactions(ref, page)).data.map(({ type, amount, owed, waived }) => ({
       type,
@@ -61,7 +57,7 @@ async function open(t: Test, tokens: number, leaseMs = 30_000) {
     return (await ledger.usage(ref, { from, to, bucket: 'day' })).data
   }
   const differences = async () => (await ledger.audit(ref)).differences
-  return { ...opened, sums, entries, usage, differences }
+  return { ...opened, entries, usage, differences }
 }
 
 /** With limits of the plan, or of the key. */
@@ -374,21 +370,6 @@ t.test('a hold that was reaped goes on with what is left, and is not stopped', a
   t.same(await differences(), [])
   t.equal(await link.client.hget(keys.account(ref), 'waived'), '25')
 })
-
-t.test(
-  'a suspended account stops a stream of shadow mode, also when it has spent all',
-  async (t) => {
-    const { ledger, caller } = await open(t, 10)
-    const hold = await ledger.admit(shadow(caller, 10))
-    const stopped: string[] = []
-    hold.onStop((reason) => stopped.push(reason))
-    hold.stop('insufficient_balance')
-    t.same(stopped, [])
-    t.notOk(hold.isStopped)
-    hold.stop('account_suspended')
-    t.same(stopped, ['account_suspended'])
-  },
-)
 
 t.test('a settlement of a hold that Redis forgot waives as well', async (t) => {
   const { ledger, link, caller, ref, sums, entries, differences } = await open(t, 30)

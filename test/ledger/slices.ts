@@ -16,7 +16,7 @@ async function stream(
   tokens: number,
   { density = 1, isShadow = false, more = {} as Partial<SlicedStream> } = {},
 ) {
-  const { ledger, link, caller } = await openFor(t, tokens, { on: server })
+  const { ledger, link, caller, sums } = await openFor(t, tokens, { on: server })
   const hold = await ledger.admit(request(caller, 120, { min: 30, isSliced: true, isShadow }))
   const stopped: string[] = []
   hold.onStop((reason) => stopped.push(reason))
@@ -57,10 +57,6 @@ async function stream(
     }
     return rough
   }
-  const sums = async () => {
-    const { balance, reserved, owed } = await ledger.balance(caller.ref)
-    return { balance, reserved, owed }
-  }
   return { ledger, link, caller, hold, slices, used, feed, stopped, sums, calls: () => calls }
 }
 
@@ -80,7 +76,7 @@ t.test('all that is held and available is used, and the prompt costs what it has
   t.equal(await feed(1000), 290)
   t.same(stopped, ['insufficient_balance'])
   await ledger.settle(hold, { ...used(), charge: 300, cut: true })
-  t.same(await sums(), { balance: 0, reserved: 0, owed: 0 })
+  t.same(await sums(), { balance: 0, reserved: 0, available: 0, owed: 0 })
 })
 
 t.test(
@@ -135,7 +131,7 @@ t.test('in shadow mode a stream whose money runs out goes on, and asks no more',
   t.equal(calls(), before)
   t.same(stopped, [])
   await ledger.settle(hold, { charge: 910, prompt: 10, cached: 0, completion: 900 })
-  t.same(await sums(), { balance: 0, reserved: 0, owed: 0 })
+  t.same(await sums(), { balance: 0, reserved: 0, available: 0, owed: 0 })
 })
 
 t.test('a finished stream is not stopped for money', async (t) => {

@@ -10,7 +10,7 @@ import { chatPath, hi } from '../fixtures/chat-path.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { codeOf, startGateway } from '../fixtures/gateway.ts'
 import type { Account, InProcess } from '../fixtures/gateway.ts'
-import { Reading, ask, balanceOf, differencesOf, transactionsOf } from '../fixtures/money.ts'
+import { Reading, ask, balanceOf, chargesOf, differencesOf } from '../fixtures/money.ts'
 import { spy } from '../fixtures/spy.ts'
 import { until } from '../fixtures/until.ts'
 
@@ -19,9 +19,6 @@ async function start(t: Test, script: Script, price: string) {
   const yaml = `models: { m: { targets: [{ url: '${backend.url}' }], on_leave: abort, price: { ${price} } } }`
   return { backend, gateway: await startGateway(t, { yaml }) }
 }
-
-const chargesOf = async (gateway: InProcess, account: Account) =>
-  (await transactionsOf(gateway, account)).filter(({ type }) => type === 'charge')
 
 /** A field of the body that the backend got. */
 const sent = (body: Buffer | undefined, field: string) =>

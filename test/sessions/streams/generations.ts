@@ -3,7 +3,7 @@
 
 import t from 'tap'
 import { durable } from '../../fixtures/aof.ts'
-import { failing, sse } from '../../fixtures/backend-scripts.ts'
+import { behind, failing, sse } from '../../fixtures/backend-scripts.ts'
 import { chat, endless } from '../../fixtures/backend-model.ts'
 import { startBackend } from '../../fixtures/backend.ts'
 import { Gate } from '../../fixtures/gate.ts'
@@ -61,10 +61,7 @@ t.test('what has finished is not cancelled any more, while its usage is awaited'
 t.test('what a backend refuses leaves nothing, also for who sent it twice at once', async (t) => {
   const gate = new Gate()
   const refused = failing(400, { body: { error: { message: 'no', code: 'too_odd' } } })
-  const backend = await startBackend(t, async (call) => {
-    await gate.wait()
-    await refused(call)
-  })
+  const backend = await startBackend(t, behind(gate, refused))
   const it = await startChat(t, { backend })
   const asked = { headers: { 'idempotency-key': 'k' } }
   const first = it.send(it.sessionId, 'Hi', asked)
