@@ -116,25 +116,40 @@ export async function startSupervisor(
   })
 }
 
-/** Resolves with the workers that can take it. One that dies meanwhile is no fault of the configuration; one that hangs is ended. */
+/** Resolves with the workers that can take it, also those that begin to serve meanwhile. */
 async function prepareAll(fleet: Fleet, contents: FileContents): Promise<readonly FleetMember[]> {
-  const { serving } = fleet
-  const asked = serving.map(async (member) => {
-    try {
-      return (await member.channel.ask('prepare', contents, reloadMs)) as readonly Problem[]
-    } catch (error) {
-      if (error instanceof NoAnswer) member.worker.process.kill('SIGKILL')
-      else if (fleet.members.includes(member)) throw error
-      return []
-    }
-  })
-  // A worker that still prepares could not drop it.
-  await Promise.allSettled(asked)
-  const problems = (await Promise.all(asked)).find((one) => one.length > 0)
-  if (!problems) return serving
-  const message = problems.map(formatProblem).join('\n')
-  throw new GatewayError('invalid_configuration', { message, problems })
+  const asked = new Set<FleetMember>()
+  for (;;) {
+    const others = fleet.serving.filter((member) => !asked.has(member))
+    if (others.length === 0) return [...asked]
+    for (const member of others) asked.add(member)
+    const answers = others.map((member) => prepareOne(member, contents))
+    // A worker that still prepares could not drop it.
+    await Promise.allSettled(answers)
+    const problems = (await Promise.all(answers)).find((one) => one.length > 0)
+    if (!problems) continue
+    const message = problems.map(formatProblem).join('\n')
+    throw new GatewayError('invalid_configuration', { message, problems })
+  }
 }
+
+/** A worker that dies meanwhile is no fault of the configuration. One that hangs is ended; one that only takes long is not. */
+async function prepareOne(
+  { channel, worker }: FleetMember,
+  contents: FileContents,
+): Promise<readonly Problem[]> {
+  try {
+    return (await channel.ask('prepare', contents, reloadMs)) as readonly Problem[]
+  } catch (error) {
+    if (!worker.process.connected) return []
+    const hangs = () => channel.ask('ready', undefined, answerMs).then(() => false, isNoAnswer)
+    if (!isNoAnswer(error) || !(await hangs())) throw error
+    worker.process.kill('SIGKILL')
+    return []
+  }
+}
+
+const isNoAnswer = (error: unknown): boolean => error instanceof NoAnswer
 
 /**
  * Ends a worker that does not answer, and one that was just starting, with the old files, when the others were asked to

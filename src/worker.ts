@@ -38,7 +38,12 @@ export async function runWorker(io: Io): Promise<number> {
   const orphaned = new AbortController()
   orphaned.signal.addEventListener('abort', () => ending.resolve())
   process.once('disconnect', () => orphaned.abort())
-  const serving: WorkerState = { gateway: undefined, given: new Map(), prepared: undefined }
+  const serving: WorkerState = {
+    gateway: undefined,
+    given: new Map(),
+    preparing: undefined,
+    prepared: undefined,
+  }
   const channel = new Channel(
     process,
     answerers(serving, () => ending.resolve()),
@@ -94,6 +99,8 @@ interface WorkerState {
   gateway: RunningGateway | undefined
   /** What the supervisor has read. */
   given: FileContents
+  /** The reload that is being prepared, or is prepared. */
+  preparing: Promise<PreparedReload> | undefined
   prepared: PreparedReload | undefined
 }
 
@@ -107,12 +114,17 @@ function answerers(serving: WorkerState, drain: () => void) {
     },
     targets: () => (serving.gateway ? reportTargets(serving.gateway.current) : []),
     async prepare(contents: unknown) {
+      if (!serving.gateway) throw new Error('it does not serve yet')
       serving.given = contents as FileContents
+      const preparing = (serving.preparing = serving.gateway.prepareReload())
       try {
-        serving.prepared = await serving.gateway?.prepareReload()
+        const prepared = await preparing
+        if (serving.preparing === preparing) serving.prepared = prepared
+        // The supervisor has not waited for it.
+        else prepared.drop()
         return []
       } catch (error) {
-        if (error instanceof GatewayError) return error.problems ?? []
+        if (error instanceof GatewayError && error.problems) return error.problems
         throw error
       }
     },
@@ -121,6 +133,7 @@ function answerers(serving: WorkerState, drain: () => void) {
       serving.prepared = undefined
     },
     drop() {
+      serving.preparing = undefined
       serving.prepared?.drop()
       serving.prepared = undefined
     },

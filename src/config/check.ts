@@ -15,7 +15,8 @@ import { workerCount } from './workers.ts'
 
 export type Block = Readonly<Record<string, unknown>>
 
-export function crossCheck(file: unknown): readonly SchemaFinding[] {
+/** `running` is how many workers there are until the next restart. */
+export function crossCheck(file: unknown, running = 1): readonly SchemaFinding[] {
   const { models, plans, limits, store, workers, redis } = block(file)
   const names = namesOf(models)
   return [
@@ -25,7 +26,7 @@ export function crossCheck(file: unknown): readonly SchemaFinding[] {
     ...Object.entries(block(plans)).flatMap(([name, plan]) =>
       checkPlan(plan, ['plans', name], [...names.taken.keys()]),
     ),
-    ...checkLimits(block(limits), workerCount(workers)),
+    ...checkLimits(block(limits), Math.max(workerCount(workers), running)),
     ...checkStore(store),
     ...checkRedis(redis),
   ]

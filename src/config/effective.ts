@@ -50,6 +50,10 @@ function maskUrl(text: string): string {
   const shown = [...url.searchParams].filter(([name]) => name !== 'api-version' && name !== 'db')
   if (!url.password && shown.length === 0) return text
   if (url.password) url.password = mask
-  for (const [name] of shown) url.searchParams.set(name, mask)
+  for (const [name, value] of shown) {
+    // Without a value, the name may be the key.
+    if (value === '') url.searchParams.delete(name)
+    url.searchParams.set(value === '' ? mask : name, mask)
+  }
   return isPath ? url.href.slice(url.origin.length) : url.href
 }

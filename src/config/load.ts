@@ -74,7 +74,7 @@ export async function loadConfig(
   report.hide(fitted.secrets)
   const pems = await readPems(fitted.files, files)
   report.addFindings(await faultsOf(schema, fitted.value, tree))
-  report.addFindings([...pems.findings, ...crossCheck(fitted.value)])
+  report.addFindings([...pems.findings, ...crossCheck(fitted.value, running)])
   const problems = report.sorted()
   if (problems.length > 0) return { problems, files: files.digests }
   const derived = derive(block(fitted.value), running)

@@ -141,6 +141,39 @@ t.test('a worker that starts goes on if a reload changes nothing for it', async 
   t.same(await childrenOf(gateway.pid), children)
 })
 
+t.test('a reload that a worker is too slow for ends no worker, and can be repeated', async (t) => {
+  const dir = await tempDir(t)
+  const [hold, file] = [join(dir, 'hold'), join(dir, 'slow.ts')]
+  const plugin = `
+    import { existsSync } from 'node:fs'
+    import { setTimeout as pause } from 'node:timers/promises'
+    import { z } from 'tollgate/plugin'
+    const setup = async () => {
+      while (process.env.TOLLGATE_WORKER && existsSync('${hold}')) await pause(10)
+      return {}
+    }
+    export const plugin = { name: 'slow', schema: z.strictObject({}), setup }
+  `
+  await writeFile(file, plugin)
+  const backend = await startBackend(t)
+  const yaml = yamlFor(backend.url, `plugins: { ${file}: {} }\n`)
+  const gateway = await spawnGateway(t, { yaml })
+  const account = await gateway.account(1_000_000)
+  const children = await childrenOf(gateway.pid)
+  await writeFile(hold, '')
+  await gateway.rewrite(yaml.replace('output: 1', 'output: 3'))
+  t.equal((await gateway.admin('POST', 'reload')).status, 500)
+  t.same(await childrenOf(gateway.pid), children)
+  await spread(gateway, account.key)
+  t.match(await balanceOf(gateway, account), { spent: backend.served.completion })
+  await rm(hold)
+  t.equal((await gateway.admin('POST', 'reload')).status, 200)
+  const { completion } = backend.served
+  await spread(gateway, account.key)
+  const later = backend.served.completion - completion
+  t.match(await balanceOf(gateway, account), { spent: completion + 3 * later })
+})
+
 t.test('when the supervisor is killed, a worker that starts ends, too', async (t) => {
   const { gateway, holdOne, letGo } = await held(t)
   await holdOne()

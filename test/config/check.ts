@@ -44,6 +44,15 @@ t.test('a single body must fit into the memory of all bodies', async (t) => {
   const names = (count: number) => Array<string>(count).fill('limits.bodies')
   t.same(faults({ limits: { bodies: '128MiB' } }), names(0), 'four times json_v1')
   t.same(faults({ limits: { bodies: '127MiB' } }), names(1))
+  const paths = crossCheck({ limits: { bodies: '128MiB' }, workers: 1 }, 4).map(({ path }) => path)
+  t.same(
+    paths,
+    [
+      ['limits', 'bodies'],
+      ['limits', 'bodies'],
+    ],
+    'four workers share it until a restart',
+  )
   t.same(faults({ limits: { bodies: '79MiB' } }), names(2))
   t.same(faults({ limits: { bodies: '3MiB' } }), names(3))
   t.same(faults({ limits: { json_v1: '1GiB', json_api: '2GiB' } }), [
