@@ -11,7 +11,6 @@ import type { Seat } from '../backend/targets.ts'
 import type { Target } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import type { BackendRequest, Exchange } from '../exchange.ts'
-import { ClientLeft } from '../http/body.ts'
 import { countText } from '../tokens/count-pieces.ts'
 import { isForAnother, isTimeout, verdictOn } from './backend-status.ts'
 import { judge } from './generating.ts'
@@ -42,12 +41,7 @@ export async function attempts<T>(
 async function waited({ x, candidates, deadline }: Generation): Promise<Seat> {
   deadline.waiting()
   const { signal } = deadline
-  if (!x.route.abortOnLeave) return await candidates.wait(signal)
-  try {
-    return await candidates.wait(AbortSignal.any([signal, x.left]))
-  } catch (thrown) {
-    throw x.left.aborted ? new ClientLeft() : thrown
-  }
+  return await candidates.wait(x.route.abortOnLeave ? AbortSignal.any([signal, x.left]) : signal)
 }
 
 /** A seat after a failed attempt; undefined when no other target can be asked. */

@@ -192,6 +192,17 @@ t.test('the wait for what was sent ends when nothing comes any more', async (t) 
   await done
 })
 
+t.test('after its end no target is asked, so no clock is started', (t) => {
+  const { deadline } = started(t)
+  deadline.cancel(new ClientLeft())
+  deadline.stop()
+  const clocks = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
+  const before = clocks()
+  deadline.asking()
+  t.equal(clocks(), before)
+  t.end()
+})
+
 t.test('the wait for what was sent ends at once where it is over', async (t) => {
   let asked = 0
   await untilQuiet(

@@ -141,13 +141,8 @@ export const edgeMutants: readonly Mutant[] = [
   ),
   one('chat/attempts.ts', 'if (x.route.abortOnLeave && x.left.aborted) return false', ''),
   one('chat/attempts.ts', 'grammar.restart?.()', '', 'journeys/failover.ts'),
-  one(
-    'chat/attempts.ts',
-    'throw x.left.aborted ? new ClientLeft() : thrown',
-    'throw thrown',
-    'journeys/queue.ts',
-  ),
-  one('chat/deadline.ts', 'if (this.#isOver) return', '', 'chat/attempts.ts'),
+  one('chat/attempts.ts', 'AbortSignal.any([signal, x.left])', 'signal', 'journeys/queue.ts'),
+  one('chat/deadline.ts', 'if (this.#isOver) return', ''),
   one(
     'chat/frames.ts',
     "return `data: ${data.includes('\\n') ? data.replaceAll('\\n', '\\ndata: ') : data}\\n\\n`",
