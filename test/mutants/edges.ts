@@ -141,7 +141,12 @@ export const edgeMutants: readonly Mutant[] = [
   ),
   one('chat/attempts.ts', 'if (x.route.abortOnLeave && x.left.aborted) return false', ''),
   one('chat/attempts.ts', 'grammar.restart?.()', '', 'journeys/failover.ts'),
-  one('chat/attempts.ts', 'AbortSignal.any([signal, x.left])', 'signal', 'journeys/queue.ts'),
+  one(
+    'chat/attempts.ts',
+    'return await candidates.wait(x.route.abortOnLeave ? AbortSignal.any([signal, x.left]) : signal)',
+    'return await candidates.wait(signal)',
+    'journeys/queue.ts',
+  ),
   one('chat/deadline.ts', 'if (this.#isOver) return', ''),
   one(
     'chat/frames.ts',
