@@ -127,11 +127,11 @@ export const resume: readonly Case[] = [
     eventually: ({ sent }) => sent[0]?.closedEarly === true,
   }),
   one('heartbeats keep a silent connection', {
-    client: { idle_timeout_ms: 3000 },
+    client: { idle_timeout_ms: 6000 },
     answers: [
       sessionStream([
         ...talk().slice(0, 2),
-        ...Array.from({ length: 14 }, () => [{ pauseMs: 300 }, ':\n']).flat(),
+        ...Array.from({ length: 24 }, () => [{ pauseMs: 300 }, ':\n']).flat(),
         ...talk().slice(2),
       ]),
     ],
