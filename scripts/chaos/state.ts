@@ -4,6 +4,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Test } from 'tap'
 import type { RedisConfig } from '../../src/config/config.ts'
+import { outlivesKills } from '../../test/fixtures/aof.ts'
 import { startCluster } from '../../test/fixtures/redis-cluster.ts'
 import type { RedisCluster } from '../../test/fixtures/redis-cluster.ts'
 import { startNode } from '../../test/fixtures/redis-node.ts'
@@ -40,7 +41,7 @@ export function startState(t: Teardown, kind: StateKind, risks: Risks): Promise<
 }
 
 async function singleState(t: Teardown): Promise<State> {
-  const node = await startNode(t, { dir: await tempDir(t), args: ['--appendonly', 'yes'] })
+  const node = await startNode(t, { dir: await tempDir(t), args: outlivesKills })
   const { port } = node
   return {
     yaml: `redis://127.0.0.1:${port}`,

@@ -300,6 +300,7 @@ export const mutants: readonly Mutant[] = [
     'sessions/streams/streams.ts',
   ),
   one('sessions/streams/streams.ts', 'if (hasEnd) return undefined', ''),
+  one('sessions/streams/streams.ts', 'if (state.isOpen) return state', 'return state'),
   one(
     'sessions/streams/streams.ts',
     'if (piece?.isLost) await rows.terminals.note(place, piece.next - 1)',

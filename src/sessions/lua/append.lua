@@ -1,13 +1,13 @@
 -- Purpose: appends frames to the stream of a message, in order;
 -- only the owner may. The reply tells the owner of a cancel.
 -- KEYS: stream, frames, session, messages, storage
--- ARGV: 1 `<hold> <seq of the first frame> <how many> <most bytes to keep> <1 = replaces the frames in Redis>`;
---       2 the frames; 3 snapshot of what all frames so far have said, or ''; 4 message id
+-- ARGV: 1 `<hold> <seq of the first frame> <how many> <most bytes to keep> <1 = replaces the frames in Redis>
+--       <1 = will not be withdrawn>`; 2 the frames; 3 snapshot of what all frames so far have said, or ''; 4 message id
 -- Reply: ok, now, 1 = cancelled | lost, now: the message has another owner, or has ended
 --      | behind, now, seq of the frame that Redis needs next | forgotten, now: Redis has neither stream nor session
 
 local stream, frames, session, messages, storage = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local hold, first, count, most, anew = match(ARGV[1], '^(%S+) (%d+) (%d+) (%d+) (%d)$')
+local hold, first, count, most, anew, open = match(ARGV[1], '^(%S+) (%d+) (%d+) (%d+) (%d) (%d)$')
 local text, said, message = ARGV[2], ARGV[3], ARGV[4]
 first, count, most = number(first), number(count), number(most)
 local after, replaces = first + count, anew == '1'
@@ -30,7 +30,7 @@ local follows = next_seq == first or replaces
 if not is_stored and not follows then return { 'behind', now, next_seq } end
 
 if count == 0 or is_stored then
-  call('HSET', stream, 'touched', int(now))
+  call('HSET', stream, 'touched', int(now), 'open', open)
   return { 'ok', now, number(cancelled) }
 end
 if replaces then

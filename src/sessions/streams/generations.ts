@@ -119,13 +119,14 @@ export class Generations {
     // The send that awaits `opened` gets the error; without this
     // line, an error that nobody awaits would end the process.
     opened.promise.catch(() => undefined)
-    const timer = setTimeout(() => {
+    const opening = setTimeout(() => {
       generation.isCommitted = true
+      recording.open()
       opened.resolve(undefined)
     }, options.limits.sessionFirstEventMs)
-    const live = { start, recording, generation, opened }
+    const live = { start, recording, generation, opened, opening }
     const done = this.#live(live).finally(() => {
-      clearTimeout(timer)
+      clearTimeout(opening)
       this.#running.delete(owned.message)
     })
     const cancel = () => stop('message_cancelled')
@@ -202,7 +203,9 @@ export class Generations {
     return isTold
   }
 
-  async #withdraw({ start, recording }: Live, tell: () => void): Promise<undefined> {
+  async #withdraw({ start, recording, opening }: Live, tell: () => void): Promise<undefined> {
+    // Redis may be slow: until it has answered, nobody may be given the message's id.
+    clearTimeout(opening)
     recording.drop()
     await this.withdraw(start)
     tell()
@@ -228,6 +231,8 @@ interface Live {
   readonly recording: Recording
   readonly generation: Generation
   readonly opened: PromiseWithResolvers<Answer | undefined>
+  /** Begins the answer after the longest wait for its first content. */
+  readonly opening: NodeJS.Timeout
 }
 
 function isAt(owned: Owned, { ref, session }: MessagePlace): boolean {

@@ -46,6 +46,7 @@ export class Recording implements StreamOut {
   #storingEnd: Promise<boolean> | undefined
   #timer: NodeJS.Timeout | undefined
   #isDue = false
+  #isOpen = false
   #isFinishing = false
   #isDropped = false
   #isCancelled = false
@@ -89,6 +90,11 @@ export class Recording implements StreamOut {
   }
 
   async drained(): Promise<void> {}
+
+  /** The client has the message's id, though there is no frame yet: the next append tells other gateways. */
+  open(): void {
+    this.#isOpen = true
+  }
 
   /** True when the message was withdrawn, another gateway ended it, or Redis has lost it with its session. */
   get isLost(): boolean {
@@ -176,7 +182,7 @@ export class Recording implements StreamOut {
     // When the summary is due, all frames since the last one go with it.
     const batch = isSummaryDue ? { ...this.#all(), said: said.snapshot() } : this.#batch()
     try {
-      const reply = await rows.append(owned, batch)
+      const reply = await rows.append(owned, { ...batch, isOpen: this.#isOpen })
       const isTaken = reply.word === 'ok'
       if (isTaken && isSummaryDue) this.#bytesSinceSummary = 0
       this.#learn(reply, batch)

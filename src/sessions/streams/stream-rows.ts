@@ -39,6 +39,8 @@ export interface Batch {
   readonly said?: string
   /** True when frames are missing before `first`: this batch replaces the frames in Redis. */
   readonly isAnew?: boolean
+  /** True when the message will not be withdrawn any more, also when there is no frame yet. */
+  readonly isOpen?: boolean
 }
 
 export type Begun =
@@ -58,6 +60,8 @@ export type Appended =
 export interface StreamState {
   readonly hold: string
   readonly next: number
+  /** True when the message will not be withdrawn any more. */
+  readonly isOpen: boolean
   readonly isEnded: boolean
   /** True when another gateway than the owner has ended the message. */
   readonly isLost: boolean
@@ -152,10 +156,11 @@ export class StreamRows {
 
   /** A batch without frames shows that the owner lives. */
   async append({ ref, session, message, hold }: Owned, batch: Batch): Promise<Appended> {
-    const { first, count, text, said = '', isAnew = false } = batch
+    const { first, count, text, said = '', isAnew = false, isOpen = false } = batch
     const rows = [keys.session(ref, session), keys.messages(ref, session)]
     const names = [...streamKeys(ref, message), ...rows, keys.storage(ref)]
-    const head = `${hold} ${first} ${count} ${this.#options.replayBytes} ${isAnew ? 1 : 0}`
+    const flags = `${isAnew ? 1 : 0} ${isOpen ? 1 : 0}`
+    const head = `${hold} ${first} ${count} ${this.#options.replayBytes} ${flags}`
     return toAppended(await this.#run('append', names, [head, toBytes(text), said, message]))
   }
 
@@ -207,13 +212,15 @@ export class StreamRows {
 
   /** Undefined where nothing is kept (any more). */
   async state({ ref, message }: MessagePlace): Promise<StreamState | undefined> {
-    const names = ['hold', 'next', 'ended', 'lost'] as const
+    const names = ['hold', 'next', 'ended', 'lost', 'open'] as const
     const found = await asked(this.#options.redis.hmget(keys.stream(ref, message), ...names))
-    const [hold, next, ended, lost] = found
+    const [hold, nextWord, ended, lost, open] = found
     if (!hold) return undefined
+    const next = Number(nextWord ?? 0)
     return {
       hold,
-      next: Number(next ?? 0),
+      next,
+      isOpen: next > 0 || open === '1',
       isEnded: Boolean(ended),
       isLost: Boolean(lost),
     }

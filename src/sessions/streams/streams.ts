@@ -42,8 +42,8 @@ const readerBatches = 2
 const readsAtOnce = 8
 
 const pollMs = 100
-/** 6 s: longer than a send waits for its first event by default. */
-const begunPolls = 60
+/** 7 s: longer than a send waits for its first event by default, and its owner until it tells. */
+const openPolls = 70
 const cancelPolls = 50
 /** How long a cancel waits for the end of a message that is generated here. */
 const cancelWaitMs = 2000
@@ -77,7 +77,7 @@ export class Streams {
     if (refusal) return refusal
     if (local?.log.isEnded && seq >= local.log.next) return nothingAfter(seq, local.log)
     if (local) return await this.#answer(x, place, { source: local, seq })
-    const state = isReplay ? await this.#begun(place) : await this.#stateOf(place)
+    const state = isReplay ? await this.#opened(place) : await this.#stateOf(place)
     if (state.isEnded) return await this.#replay(x, place, { state, seq })
     return await this.#answer(x, place, { source: this.#follow(place, state.next), seq })
   }
@@ -174,14 +174,14 @@ export class Streams {
     return { ...message, ...words }
   }
 
-  /** Waits for the first frame: after it, the message will not be withdrawn. */
-  async #begun(place: MessagePlace): Promise<StreamState> {
-    for (let poll = 0; poll < begunPolls; poll++) {
+  /** Waits until the message can't be withdrawn any more: before, nobody may be given its id. */
+  async #opened(place: MessagePlace): Promise<StreamState> {
+    for (let poll = 0; poll < openPolls; poll++) {
       const state = await this.#stateOf(place)
-      if (state.next > 0) return state
+      if (state.isOpen) return state
       await pause(pollMs)
     }
-    return await this.#stateOf(place)
+    throw new GatewayError('idempotency_in_progress')
   }
 
   async #stateOf(place: MessagePlace): Promise<StreamState> {

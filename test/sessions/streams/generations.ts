@@ -87,6 +87,22 @@ t.test('what a backend refuses leaves nothing, also for who sent it twice at onc
   t.equal(backend.requests.length, 2)
 })
 
+t.test('who is refused is told so, however long Redis takes to forget the message', async (t) => {
+  const gate = new Gate()
+  const redis = await startRedis(t)
+  const script = behind(gate, failing(400, { body: { error: { message: 'no', code: 'too_odd' } } }))
+  const yaml = 'limits: { session_first_event: 1s }'
+  const it = await startChat(t, { redis, script, yaml })
+  const sent = it.send(it.sessionId)
+  await it.backend.request(0)
+  process.kill(redis.pid, 'SIGSTOP')
+  t.teardown(() => process.kill(redis.pid, 'SIGCONT'))
+  gate.open()
+  t.same(await refusal(await sent), [400, 'too_odd'])
+  process.kill(redis.pid, 'SIGCONT')
+  await until(async () => (await it.messages(it.sessionId)).length === 0)
+})
+
 t.test('with Redis away an answer goes on to its end, which Redis is told later', async (t) => {
   const redis = await startRedis(t, { args: durable })
   const gate = new Gate()

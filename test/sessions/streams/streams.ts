@@ -73,11 +73,15 @@ async function open(t: Test, setup: Setup = {}, pool = new SharedPool(1000)) {
     t.ok(reading.client.text.startsWith(retry))
     return reading.client.text.slice(retry.length)
   }
-  const begin = async (owned: BeginRequest, seq: number, abort = new AbortController()) => {
+  const begin = async (
+    owned: BeginRequest,
+    seq: number,
+    { isReplay = false, abort = new AbortController() } = {},
+  ) => {
     const leaving = new AbortController()
     const x = { signal: abort.signal, left: leaving.signal } as unknown as Exchange
     const answer = await streams
-      .open(x, owned, { seq, isReplay: false })
+      .open(x, owned, { seq, isReplay })
       .catch(({ status }: { status: number }) => `${status}`)
     if (typeof answer === 'string') return answer
     if (!answer) return nothing
@@ -112,6 +116,21 @@ t.test('of one that has ended, each cursor gets what follows it', async (t) => {
   for (let seq = 0; seq < 6; seq++) t.equal(await read(owned, seq), all.slice(seq).join(''))
   t.equal(await read(owned, 6), nothing)
   t.equal(await read(owned, 7), '400')
+})
+
+t.test('a repeated send reads only a message that is not taken back any more', async (t) => {
+  const { rows, start, begin } = await open(t)
+  const repeated = async () => {
+    const owned = await start()
+    return { owned, reading: begin(owned, 0, { isReplay: true }) }
+  }
+  const [quiet, opened, refused] = [await repeated(), await repeated(), await repeated()]
+  await rows.append(opened.owned, { first: 0, count: 0, text: '', isOpen: true })
+  t.type(await opened.reading, 'object', 'though there is no frame yet')
+  await rows.withdraw(refused.owned, { ids: [refused.owned.message] })
+  t.equal(await refused.reading, '410')
+  await rows.append(quiet.owned, { first: 0, count: 0, text: '' })
+  t.equal(await quiet.reading, '409')
 })
 
 t.test('after its owner is gone, each cursor gets one terminal, also those ahead', async (t) => {
@@ -282,7 +301,7 @@ t.test('many readers share one follower, which ends with the last', async (t) =>
 t.test('a reader that comes after the drain is cut off, too', async (t) => {
   const { speak, begin } = await open(t)
   const { owned } = await speak(1)
-  const reading = await begin(owned, 1, aborted())
+  const reading = await begin(owned, 1, { abort: aborted() })
   t.equal(typeof reading === 'object' && (await reading.how), 'cut')
 })
 
