@@ -81,7 +81,7 @@ export function createMetrics(version: string) {
     ),
     upstreamAborted: counter(
       'upstream_aborted_total',
-      'Backend requests that the gateway ended early.',
+      'Backend requests whose client left or cancelled.',
     ),
     targetUp: state(
       'target_up',
@@ -141,7 +141,7 @@ export function createMetrics(version: string) {
       'Duration of calls of the file store; of a read, until it opens.',
       'op',
     ),
-    redisSeconds: histogram('redis_command_seconds', 'Round trip of ledger scripts.', 'script'),
+    redisSeconds: histogram('redis_command_seconds', 'Round trip of scripts.', 'script'),
     contentType: registry.contentType,
     /** The text of a scrape. */
     text: () => registry.metrics(),

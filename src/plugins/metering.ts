@@ -144,7 +144,7 @@ function settlementOf(
   return { ...tokens, charge: cost, estimated, implausible, cut }
 }
 
-/** Lowers usage that cannot be, and returns any other as it is. So a backend with wrong counts ruins nobody (docs/money.md, what can be). */
+/** Lowers usage that cannot be, and returns any other as it is. So a backend with wrong counts ruins nobody (docs/money.md, what is possible). */
 function plausible<T extends TokenCounts>(x: Exchange, want: Want, used: T): T {
   const { mostPrompt, choices } = want
   const mostOutput = choices * runawayAt(x.granted?.outputPerChoice ?? 0)

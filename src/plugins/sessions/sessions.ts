@@ -66,7 +66,8 @@ export const sessions: Plugin<SessionsConfig> = {
 
 function partsOf(gateway: Gateway, config: SessionsConfig, scripts: SessionScripts) {
   const redis = gateway.redis.client
-  const { sessionBytes, heartbeatMs } = gateway.config.limits
+  const { sessionBytes, heartbeatMs, firstByteMs, sessionFirstEventMs } = gateway.config.limits
+  const { leaseMs } = gateway.ledger
   const { replay_bytes: replayBytes, replay_keep: replayKeepMs, retention: retentionMs } = config
   const room = createRoom(gateway.redis)
   const book = new SessionBook({ redis, scripts, room, retentionMs, replayKeepMs })
@@ -78,14 +79,16 @@ function partsOf(gateway: Gateway, config: SessionsConfig, scripts: SessionScrip
     replayKeepMs,
     retentionS: retentionS({ retentionMs }),
     sessionBytes,
-    leaseMs: gateway.ledger.leaseMs,
+    leaseMs,
   })
   const lost = new Lost({ redis, rows, holds: gateway.ledger.holds })
   const keeping = { rows, replayBytes }
   const generations = generating(gateway, keeping)
   const slots = createSlots({ pool: gateway.pools.readers })
+  // Until then the first send's files are read and its answer has begun, or its owner is known to be gone.
+  const openPatienceMs = Math.max(leaseMs, firstByteMs + sessionFirstEventMs) + 2000
   const reading = { rows, lost, generations, slots, replayBytes, heartbeatMs, messages }
-  const streams = new Streams(reading)
+  const streams = new Streams({ ...reading, openPatienceMs })
   return { room, book, messages, rows, lost, generations, keeping, streams }
 }
 

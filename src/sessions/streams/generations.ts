@@ -204,7 +204,7 @@ export class Generations {
   }
 
   async #withdraw({ start, recording, opening }: Live, tell: () => void): Promise<undefined> {
-    // Redis may be slow: until it has answered, nobody may be given the message's id.
+    // Redis may be slow: the client must not be answered 200 meanwhile.
     clearTimeout(opening)
     recording.drop()
     await this.withdraw(start)

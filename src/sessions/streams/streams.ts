@@ -7,6 +7,7 @@ import type { Answer, Exchange } from '../../exchange.ts'
 import { FairTurns } from '../../sharing/fair-turns.ts'
 import { soon } from '../../sharing/patience.ts'
 import type { Slots } from '../../sharing/slots.ts'
+import { ClientLeft } from '../../http/body.ts'
 import { sseHeaders } from '../../http/sse.ts'
 import type { StreamOut } from '../../http/client-stream.ts'
 import { Follower } from './follower.ts'
@@ -16,6 +17,7 @@ import { FrameLog } from './log.ts'
 import type { Lost } from './lost.ts'
 import type { StoredMessage } from '../message.ts'
 import type { MessageBook } from '../messages.ts'
+import { ReaderSlots } from './reader-slots.ts'
 import { Reader } from './reader.ts'
 import type { MessagePlace, StoredBytes, StreamRows, StreamState } from './stream-rows.ts'
 
@@ -25,6 +27,8 @@ export interface StreamsOptions {
   readonly generations: Generations
   readonly replayBytes: number
   readonly heartbeatMs: number
+  /** How long a repeated send waits until the first one can't be refused any more. */
+  readonly openPatienceMs: number
   /** For all readers of streams. */
   readonly slots: Slots
   readonly messages: Pick<MessageBook, 'read' | 'check'>
@@ -42,9 +46,10 @@ const readerBatches = 2
 const readsAtOnce = 8
 
 const pollMs = 100
-/** 7 s: longer than a send waits for its first event by default, and its owner until it tells. */
-const openPolls = 70
 const cancelPolls = 50
+const openPollMs = 250
+/** Polls between two looks at the owner, who may be gone. */
+const ownerPolls = 4
 /** How long a cancel waits for the end of a message that is generated here. */
 const cancelWaitMs = 2000
 
@@ -53,10 +58,11 @@ export class Streams {
   readonly #followers = new Map<string, Follower>()
   /** Limits reads of frames: a thousand replays must not fill the one connection to Redis, even to a distant, slow Redis. */
   readonly #reads = new FairTurns(readsAtOnce)
-  readonly #leaving = new WeakMap<Exchange, () => void>()
+  readonly #slots: ReaderSlots
 
   constructor(options: StreamsOptions) {
     this.#options = options
+    this.#slots = new ReaderSlots(options.slots)
   }
 
   /**
@@ -77,14 +83,14 @@ export class Streams {
     if (refusal) return refusal
     if (local?.log.isEnded && seq >= local.log.next) return nothingAfter(seq, local.log)
     if (local) return await this.#answer(x, place, { source: local, seq })
-    const state = isReplay ? await this.#opened(place) : await this.#stateOf(place)
+    const state = isReplay ? await this.#opened(x, place) : await this.#stateOf(place)
     if (state.isEnded) return await this.#replay(x, place, { state, seq })
     return await this.#answer(x, place, { source: this.#follow(place, state.next), seq })
   }
 
   /** Called at the end of every exchange that may have opened a stream: not every opened stream is sent. */
   leave(x: Exchange): void {
-    this.#leaving.get(x)?.()
+    this.#slots.leave(x)
   }
 
   /** Writes frames from `seq` on until the end, or until its client has left. */
@@ -115,32 +121,13 @@ export class Streams {
       if (x.signal.aborted) onAbort()
     }
     source.join?.()
-    const leave = paid && this.#takeSlotAfter(paid, reader, place)
+    const leave = paid && this.#slots.takeAfter(paid, place.ref, onAbort)
     try {
       await reader.run()
     } finally {
       leave?.()
       source.leave?.()
       x.signal.removeEventListener('abort', onAbort)
-    }
-  }
-
-  /** A reader that still reads after the end of the generation it paid for needs a slot; without one, it is disconnected. */
-  #takeSlotAfter(paid: Promise<unknown>, reader: Reader, { ref }: MessagePlace): () => void {
-    let hasLeft = false
-    let leave: (() => void) | undefined
-    const onEnd = () => {
-      if (hasLeft) return
-      try {
-        leave = this.#options.slots.take(ref)
-      } catch {
-        reader.cut()
-      }
-    }
-    paid.then(onEnd, onEnd)
-    return () => {
-      hasLeft = true
-      leave?.()
     }
   }
 
@@ -174,12 +161,18 @@ export class Streams {
     return { ...message, ...words }
   }
 
-  /** Waits until the message can't be withdrawn any more: before, nobody may be given its id. */
-  async #opened(place: MessagePlace): Promise<StreamState> {
-    for (let poll = 0; poll < openPolls; poll++) {
-      const state = await this.#stateOf(place)
+  /** Waits until the message can't be withdrawn any more: before, no send may be answered with its id. */
+  async #opened(x: Exchange, place: MessagePlace): Promise<StreamState> {
+    this.#slots.take(x, place.ref)
+    const until = performance.now() + this.#options.openPatienceMs
+    for (let poll = 0; performance.now() < until; poll++) {
+      const isOwnerDue = poll % ownerPolls === 0
+      const state = await (isOwnerDue ? this.#stateOf(place) : this.#options.rows.state(place))
+      if (!state) expired(place)
       if (state.isOpen) return state
-      await pause(pollMs)
+      await pause(openPollMs)
+      x.signal.throwIfAborted()
+      if (x.left.aborted) throw new ClientLeft()
     }
     throw new GatewayError('idempotency_in_progress')
   }
@@ -230,7 +223,7 @@ export class Streams {
     place: MessagePlace,
     { source, seq }: Pick<Reading, 'source' | 'seq'>,
   ): Promise<Answer> {
-    this.#leaving.set(x, this.#options.slots.take(place.ref))
+    this.#slots.take(x, place.ref)
     await this.#checkKept(place, { source, seq })
     const stream = (out: StreamOut) => this.write(out, x, { place, source, seq })
     return { status: 200, headers: streamHeaders(place), stream }

@@ -60,7 +60,7 @@ t.test('a Redis that evicts is a failure; one that could, a warning', async (t) 
 t.test(
   'a Cluster: every node is examined, and the one that is badly configured is named',
   async (t) => {
-    const cluster = await startCluster(t)
+    const cluster = await startCluster(t, { args: ['--appendfsync', 'everysec'] })
     const examine = async () => {
       const { examination, lines } = startExamination({ limitMs: 5000 })
       await examineRedis({ redis: cluster.config, data: '/nowhere' }, examination)

@@ -48,6 +48,7 @@ async function open(t: Test, setup: Setup = {}, pool = new SharedPool(1000)) {
     replayBytes,
     slots: createSlots({ pool }),
     heartbeatMs: 60_000,
+    openPatienceMs: 600,
     messages,
   })
   /** Stores this many frames for an owner elsewhere. */
