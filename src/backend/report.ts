@@ -1,11 +1,28 @@
 // Reads what a backend reports of its own answer: what it used, that it failed, or that it loads its model. Ignores counts
-// that are impossible. Latin1 is enough, because only numbers and ASCII are read.
+// that are impossible. Latin1 is enough, because only numbers and ASCII are read. `usedOf` says what the answer is charged
+// for: what its backend has reported, and what the gateway has counted where it has not.
 
 import { field, parsed } from '../http/json/field.ts'
 import type { TokenCounts } from '../tokens/token-counts.ts'
 
 /** What a backend said it used. A count is undefined when the backend sent none, or nonsense. */
 export type Reported = Partial<TokenCounts> & Pick<TokenCounts, 'cached'>
+
+export interface Used extends TokenCounts {
+  readonly estimated: boolean
+  readonly basis: 'reported' | 'counted'
+}
+
+interface OwnCount {
+  /** Output tokens, by the gateway's own tokenizer. */
+  readonly counted: number
+  /** For a backend that reports no prompt. */
+  readonly promptTokens: number
+  /** The most output tokens that may be generated. */
+  readonly bound: number
+  /** 0 where the endpoint generates nothing. */
+  readonly choices: number
+}
 
 /** An answer that nobody gets, latin1: its beginning, its end and its size. */
 export interface Refused {
@@ -36,6 +53,25 @@ export function readReport(usage: unknown, generates: boolean): Reported | undef
   if (alone === undefined && completion === undefined) return undefined
   const cached = tokensIn(field(usage, 'prompt_tokens_details'), 'cached_tokens') ?? 0
   return { prompt: alone, completion, cached }
+}
+
+export function usedOf(
+  { prompt, cached, completion: reported }: Reported,
+  { counted, promptTokens, bound, choices }: OwnCount,
+): Used {
+  const said = prompt || undefined
+  // Beside a reported count, the gateway's own tokenizer must not say more than could be generated.
+  const most = reported === undefined ? Infinity : bound
+  const completion = Math.max(reported ?? 0, Math.min(counted, most))
+  const isUnknown = said === undefined || (reported === undefined && choices > 0)
+  const estimated = isUnknown || completion > (reported ?? 0)
+  return {
+    prompt: said ?? promptTokens,
+    cached: Math.min(cached, said ?? 0),
+    completion,
+    estimated,
+    basis: estimated ? 'counted' : 'reported',
+  }
 }
 
 /** Reads a whole answer, latin1. Returns undefined when it is no JSON object, or an error. */

@@ -8,10 +8,8 @@ import type { Chunk } from './chunk.ts'
 import { Generated, runawayAt } from './generated.ts'
 import type { Alarm, Count } from './generated.ts'
 import { Pattern } from './pattern.ts'
-import { finishReasonIn, isError, readAnswer, readReport, usageIn } from './report.ts'
-import type { Refused, Reported } from './report.ts'
-import { sentTokens, usedOf } from './used.ts'
-import type { Used } from './used.ts'
+import { finishReasonIn, isError, readAnswer, readReport, usageIn, usedOf } from './report.ts'
+import type { Refused, Reported, Used } from './report.ts'
 
 export interface MeterOptions {
   readonly completeWhen: 'finish_reason' | 'done'
@@ -202,11 +200,13 @@ export class Meter {
     return choices === 0 || (choices === 1 && this.#isReported)
   }
 
-  /** All tokens, where so many were counted in what was sent. */
+  /** All tokens, where so many were counted in what was sent. An event has at least one token, whatever the vocabulary; but some servers send single letters, and then more than two events for a counted token. */
   #all(counted: number): number {
     const { tries = 1 } = this.#options
     const times = this.#isReported ? 1 : tries
-    return Math.ceil(sentTokens(counted, this.#contentEvents) * this.#scale * times)
+    const isByToken = this.#contentEvents <= 2 * counted
+    const sent = isByToken ? Math.max(counted, this.#contentEvents) : counted
+    return Math.ceil(sent * this.#scale * times)
   }
 
   /** Whether the last report covers all that came. After a cut, it may be an early one. */

@@ -1,4 +1,5 @@
-// What a backend reports, read from whole answers, from the end of large ones, and from errors.
+// What a backend reports, read from whole answers, from the end of large ones, and from errors. What is charged where
+// report and count differ, or one of them is missing.
 
 import t from 'tap'
 import {
@@ -8,6 +9,7 @@ import {
   readReport,
   saysLoading,
   usageIn,
+  usedOf,
 } from '../../src/backend/report.ts'
 
 t.test('an impossible count is ignored', async (t) => {
@@ -54,4 +56,30 @@ t.test('a 503 about loading a model is no failure, wherever that stands', async 
   t.equal(says(503, '{"error":{"message":"overloaded"}}'), false)
   t.equal(says(500, '{"error":{"message":"Loading model"}}'), false)
   t.equal(saysLoading(503, { headers: {}, body: undefined }), false)
+})
+
+const counts = { counted: 12, promptTokens: 30, bound: 10, choices: 1 }
+
+t.test('without a report the count is charged, with one it is bounded', async (t) => {
+  const none = { prompt: undefined, completion: undefined, cached: 0 }
+  const counted = { cached: 0, estimated: true, basis: 'counted' }
+  t.strictSame(usedOf(none, counts), { ...counted, prompt: 30, completion: 12 })
+  const some = { prompt: 20, completion: 5, cached: 0 }
+  t.strictSame(usedOf(some, counts), { ...counted, prompt: 20, completion: 10 })
+})
+
+t.test('a report that is not below the count is charged as it is', async (t) => {
+  const said = { prompt: 20, completion: 15, cached: 25 }
+  t.strictSame(usedOf(said, counts), {
+    prompt: 20,
+    cached: 20,
+    completion: 15,
+    estimated: false,
+    basis: 'reported',
+  })
+  const prompt = { prompt: 20, completion: undefined, cached: 0 }
+  t.match(usedOf(prompt, { ...counts, counted: 0, choices: 0 }), {
+    completion: 0,
+    estimated: false,
+  })
 })

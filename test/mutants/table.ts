@@ -252,7 +252,7 @@ export const mutants: readonly Mutant[] = [
     '',
   ),
   one(
-    'backend/used.ts',
+    'backend/report.ts',
     'const completion = Math.max(reported ?? 0, Math.min(counted, most))',
     'const completion = reported',
   ),
