@@ -14,7 +14,7 @@ export type ScriptLink = Omit<RedisLink, 'close' | 'written' | 'outage'>
 
 /** A script of a library. */
 export interface Script<Word extends string = string> {
-  /** The files to put before it, so that no script has functions it does not use. */
+  /** The files to put before it: what it shares with others. */
   readonly after?: readonly string[]
   /** All words that it answers, as its header says. */
   readonly words: readonly Word[]

@@ -4,25 +4,19 @@
 import { keys } from '../redis/redis.ts'
 import type { ScriptLibrary, Scripts, WordsOf } from '../redis/scripts.ts'
 
-/** What an account has stored: files count in the same row. */
-const storage = '../../accounts/lua/storage'
+/** What stands before each script. What an account has stored comes first: files count in the same row. */
+const after = ['../../accounts/lua/storage', 'prelude'] as const
 
 export const sessionScripts = {
   folder: new URL('lua/', import.meta.url),
   scripts: {
-    create: {
-      after: [storage, 'keep'],
-      words: ['ok', 'older', 'claim_lost', 'storage_quota_exceeded'],
-    },
-    patch: {
-      after: [storage, 'keep'],
-      words: ['ok', 'session_not_found', 'storage_quota_exceeded'],
-    },
-    remove: { after: [storage], words: ['ok', 'session_not_found', 'again'] },
-    recent: { after: ['mark'], words: ['ok', 'session_not_found'] },
-    page: { words: ['ok'] },
+    create: { after, words: ['ok', 'older', 'claim_lost', 'storage_quota_exceeded'] },
+    patch: { after, words: ['ok', 'session_not_found', 'storage_quota_exceeded'] },
+    remove: { after, words: ['ok', 'session_not_found', 'again'] },
+    recent: { after, words: ['ok', 'session_not_found'] },
+    page: { after, words: ['ok'] },
     begin: {
-      after: [storage, 'keep', 'mark'],
+      after,
       words: [
         'ok',
         'session_not_found',
@@ -35,15 +29,12 @@ export const sessionScripts = {
         'storage_quota_exceeded',
       ],
     },
-    append: { after: [storage, 'forgotten'], words: ['ok', 'lost', 'behind', 'forgotten'] },
-    finish: {
-      after: [storage, 'keep', 'forgotten', 'ending'],
-      words: ['ok', 'lost', 'behind', 'forgotten'],
-    },
-    withdraw: { after: [storage], words: ['ok', 'lost'] },
-    lost: { after: [storage, 'keep', 'ending'], words: ['ok', 'alive', 'ended', 'again'] },
-    amend: { after: [storage], words: ['ok', 'changed'] },
-    cancel: { words: ['ok', 'ended'] },
+    append: { after, words: ['ok', 'lost', 'behind', 'forgotten'] },
+    finish: { after, words: ['ok', 'lost', 'behind', 'forgotten'] },
+    withdraw: { after, words: ['ok', 'lost'] },
+    lost: { after, words: ['ok', 'alive', 'ended', 'again'] },
+    amend: { after, words: ['ok', 'changed'] },
+    cancel: { after, words: ['ok', 'ended'] },
   },
 } as const satisfies ScriptLibrary<Readonly<Record<string, string>>>
 

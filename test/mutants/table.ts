@@ -267,7 +267,7 @@ export const mutants: readonly Mutant[] = [
     '',
   ),
   sessionLua('begin', "if history_mark(last, ends) ~= seen then return { 'changed', now } end", ''),
-  sessionLua('mark', "return (last or '-') .. ':' .. (ends or '0')", "return last or '-'"),
+  sessionLua('prelude', "return (last or '-') .. ':' .. (ends or '0')", "return last or '-'"),
   sessionLua('append', "if owner ~= hold or ended then return { 'lost', now } end", ''),
   sessionLua('append', 'local is_stored = next_seq >= after', 'local is_stored = next_seq > after'),
   sessionLua('append', 'if is_unsaid or is_newest then break end', 'if is_newest then break end'),

@@ -1,0 +1,82 @@
+-- Purpose: what the scripts of sessions share: how long keys are kept, whether a session is still as a send has read it, a
+-- stream that Redis has lost, the end of a message. Stands after accounts/lua/storage.lua, whose functions it calls.
+
+-- A retention of 0 keeps the keys for ever, also keys that were written under another retention. For a session that may
+-- expire, the row of the account's storage notes what the session counts, because Redis does not tell when it expires.
+local function keep(session, others, retention_s, storage, id, counted)
+  if retention_s > 0 then
+    call('EXPIRE', session, retention_s)
+    for _, key in ipairs(others) do
+      call('EXPIRE', key, retention_s)
+    end
+    call('HSET', storage, id, int(counted))
+  -- Answers 1 only for a key that had an expiry.
+  elseif call('PERSIST', session) == 1 then
+    for _, key in ipairs(others) do
+      call('PERSIST', key)
+    end
+    call('HDEL', storage, id)
+  end
+end
+
+-- Tells whether the messages of a session are still those that a send has read.
+-- `ends` counts the ends of answers: one that ends, or gets another end, changes under the same id.
+local function history_mark(last, ends)
+  return (last or '-') .. ':' .. (ends or '0')
+end
+
+local function has_status(row, status)
+  -- This text cannot stand within a value: there, its quotes would have backslashes.
+  return row and string.find(row, '"status":"' .. status .. '"', 1, true)
+end
+
+-- Returns 'forgotten' when the session is gone too; 'lost' when the message has ended and its frames are no longer
+-- kept; nothing when the owner may begin the stream again.
+local function why_gone(session, messages, message)
+  if call('HEXISTS', session, 'id') == 0 then return 'forgotten' end
+  local row = call('HGET', messages, message)
+  if row and not has_status(row, 'in_progress') then return 'lost' end
+end
+
+-- The new stream expires with its session, as the lost stream did. Frames that are left of the lost stream are deleted,
+-- because the owner sends them again.
+local function begin_anew(stream, frames, session, hold)
+  call('DEL', frames)
+  call('HSET', stream, 'hold', hold)
+  local left_ms = call('PTTL', session)
+  if left_ms > 0 then call('PEXPIRE', stream, int(left_ms)) end
+end
+
+-- Writes the final row of a message and frees the session; a deleted session stays deleted. `stream` has the bytes of the
+-- message's frames (`bytes`), what the session counted for them (`counted`) and how long they are kept (`kept_ms`). From now
+-- on the frames count in a window of the account's storage, and no longer in the session.
+local function end_message(session, ids, messages, storage, message, row, seconds, retention, now, stream)
+  local stored = read_storage(storage, now)
+  local taken = STREAM_BYTES + weight(stream.bytes)
+  local frames = window_with(stored.frames, taken, now, number(stream.kept_ms))
+  local old_row = call('HGET', messages, message)
+  local found = call('HMGET', session, 'id', 'active', 'bytes', 'counted', 'last', 'messages', 'ends')
+  local id, active, bytes, counted_before, last, count, ends = unpack(found)
+  if not id or row == '' then
+    call('HSET', storage, 'frames', frames)
+    return
+  end
+  counted_before = number(counted_before)
+  local old_bytes = old_row and #old_row or 0
+  local more = weight(#row) - weight(old_bytes)
+  if not old_row then
+    -- Redis has lost the message: only the row from the caller is left of it.
+    local added = call('ZADD', ids, 0, message)
+    local greatest = last and last > message and last or message
+    call('HSET', session, 'messages', int(number(count) + added), 'last', greatest)
+    more = more + MESSAGE_BYTES
+  end
+  call('HSET', messages, message, row)
+  local counted = math.max(0, counted_before + more - number(stream.counted))
+  call('HSET', session, 'updated_at', seconds, 'bytes', int(number(bytes) + #row - old_bytes),
+    'counted', int(counted), 'ends', int(number(ends) + 1))
+  call('HSET', storage, 'sessions', int(stored.sessions + counted - counted_before), 'frames', frames)
+  if active == message then call('HDEL', session, 'active') end
+  keep(session, { ids, messages }, tonumber(retention), storage, id, counted)
+end
+
