@@ -339,7 +339,7 @@ export const mutants: readonly Mutant[] = [
     '',
   ),
   one(
-    'sessions/streams/log.ts',
+    'sessions/streams/frames.ts',
     'while (this.#bytes > this.#maxBytes && this.#chunks.length > 1) this.#drop()',
     '',
   ),

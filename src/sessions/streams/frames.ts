@@ -1,5 +1,6 @@
 // The frames of a message's stream, as they are written and found again: `id: <message>:<seq>`, the event, a blank line.
-// A text has whole frames one after the other, in latin1: a char a byte.
+// A text has whole frames one after the other, in latin1: a char a byte. `FrameLog` has the newest frames in this process'
+// memory: fed by the backend, or from Redis, and read by any number of readers, each at its own place.
 
 import { plainGrammar } from '../../chat/frames.ts'
 import type { Grammar } from '../../chat/frames.ts'
@@ -65,4 +66,135 @@ export function* framesToData(frames: string): Generator<string, void> {
     }
     from = end + 1
   }
+}
+
+export interface Piece {
+  /** Frames, latin1; '' where there are none yet. */
+  readonly text: string
+  /** Seq after the last of the frames. */
+  readonly next: number
+}
+
+interface KeptPiece extends Piece {
+  readonly first: number
+}
+
+/** Bytes that stay for readers that are a little behind, even when Redis has them. */
+const tailBytes = 16 * 1024
+
+/** Keeps little: frames that Redis has are dropped. Never waits for a reader. */
+export class FrameLog {
+  readonly message: string
+  readonly #maxBytes: number
+  readonly #listeners = new Set<() => void>()
+  #chunks: KeptPiece[] = []
+  #bytes = 0
+  #next: number
+  #isEnded = false
+  #isLost = false
+  #isBroken = false
+
+  /** `next`: seq of the first frame that will be added. More than `maxBytes` is never kept. */
+  constructor(message: string, { next, maxBytes }: { next: number; maxBytes: number }) {
+    this.message = message
+    this.#next = next
+    this.#maxBytes = maxBytes
+  }
+
+  /** Seq of the oldest frame that is here. */
+  get first(): number {
+    return this.#chunks[0]?.first ?? this.#next
+  }
+
+  /** Seq that the next frame has. */
+  get next(): number {
+    return this.#next
+  }
+
+  /** True when the stream has its terminal: nothing more will be added. */
+  get isEnded(): boolean {
+    return this.#isEnded
+  }
+
+  /** True when another gateway wrote the terminal: a reader may have had another frame of this number from the owner. */
+  get isLost(): boolean {
+    return this.#isLost
+  }
+
+  /** Nothing more comes, and the end is unknown: readers are cut off, and may ask again. */
+  get isBroken(): boolean {
+    return this.#isBroken
+  }
+
+  /** Adds whole frames; the last one is the frame before `next`. */
+  add(text: string, next: number): void {
+    this.#chunks.push({ text: flat(text), first: this.#next, next })
+    this.#bytes += text.length
+    this.#next = next
+    while (this.#bytes > this.#maxBytes && this.#chunks.length > 1) this.#drop()
+    this.#tell()
+  }
+
+  end({ isLost = false } = {}): void {
+    this.#isLost = isLost
+    this.#isEnded = true
+    this.#tell()
+  }
+
+  break(): void {
+    this.#isBroken = true
+    this.#tell()
+  }
+
+  /** Redis has the frames before `seq`: drops them, except the tail. */
+  stored(seq: number): void {
+    for (;;) {
+      const [oldest] = this.#chunks
+      const isStored = oldest !== undefined && oldest.next <= seq
+      if (!isStored) return
+      const bytesAfter = this.#bytes - oldest.text.length
+      if (bytesAfter < tailBytes) return
+      this.#drop()
+    }
+  }
+
+  /** Frames from `seq` on, `enough` bytes or a chunk more; undefined when the frame `seq` is no longer here. */
+  from(seq: number, enough = Infinity): Piece | undefined {
+    if (seq >= this.#next) return { text: '', next: seq }
+    if (seq < this.first) return undefined
+    // From the end, because most readers are close to it.
+    let at = this.#chunks.length - 1
+    while ((this.#chunks[at]?.first ?? seq) > seq) at--
+    const chunk = this.#chunks[at]
+    if (!chunk) return undefined
+    let { text, next } = chunk
+    if (chunk.first < seq) text = text.slice(frameStart(text, this.message, seq))
+    for (let i = at + 1; i < this.#chunks.length && text.length < enough; i++) {
+      text += this.#chunks[i]?.text ?? ''
+      next = this.#chunks[i]?.next ?? next
+    }
+    return { text, next }
+  }
+
+  /** Called when something was added, at the end, and when it breaks. */
+  listen(listener: () => void): void {
+    this.#listeners.add(listener)
+  }
+
+  unlisten(listener: () => void): void {
+    this.#listeners.delete(listener)
+  }
+
+  #drop(): void {
+    this.#bytes -= this.#chunks.shift()?.text.length ?? 0
+  }
+
+  #tell(): void {
+    for (const listener of this.#listeners) listener()
+  }
+}
+
+/** Copies the text: slices of larger strings keep these strings in memory, twice as much as their own bytes. */
+function flat(text: string): string {
+  return Buffer.from(text, 'latin1').toString('latin1')
 }

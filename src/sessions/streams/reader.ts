@@ -7,7 +7,7 @@
 import { GatewayError } from '../../errors.ts'
 import { heartbeat } from '../../http/sse.ts'
 import type { StreamOut } from '../../http/client-stream.ts'
-import type { FrameLog, Piece } from './log.ts'
+import type { FrameLog, Piece } from './frames.ts'
 import type { StoredBytes } from './stream-rows.ts'
 
 type StoredPiece = Omit<StoredBytes, 'isLost'>

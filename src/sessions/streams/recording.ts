@@ -6,8 +6,7 @@
 import type { SseEvent } from '../../exchange.ts'
 import type { StreamOut } from '../../http/client-stream.ts'
 import { Assembly } from './assembly.ts'
-import { Numbered, frameBehind, frameStart } from './frames.ts'
-import { FrameLog } from './log.ts'
+import { FrameLog, Numbered, frameBehind, frameStart } from './frames.ts'
 import type { Appended, Batch, Owned, StreamRows } from './stream-rows.ts'
 
 export interface RecordingOptions {
