@@ -4,7 +4,7 @@
 import { keys } from '../redis/redis.ts'
 import type { ScriptLibrary, Scripts, WordsOf } from '../redis/scripts.ts'
 
-/** What stands before each script. What an account has stored comes first: files count in the same row. */
+/** What stands before the scripts that share something. What an account has stored comes first: files count in the same row. */
 const after = ['../../accounts/lua/storage', 'prelude'] as const
 
 export const sessionScripts = {
@@ -14,7 +14,7 @@ export const sessionScripts = {
     patch: { after, words: ['ok', 'session_not_found', 'storage_quota_exceeded'] },
     remove: { after, words: ['ok', 'session_not_found', 'again'] },
     recent: { after, words: ['ok', 'session_not_found'] },
-    page: { after, words: ['ok'] },
+    page: { words: ['ok'] },
     begin: {
       after,
       words: [
@@ -34,7 +34,7 @@ export const sessionScripts = {
     withdraw: { after, words: ['ok', 'lost'] },
     lost: { after, words: ['ok', 'alive', 'ended', 'again'] },
     amend: { after, words: ['ok', 'changed'] },
-    cancel: { after, words: ['ok', 'ended'] },
+    cancel: { words: ['ok', 'ended'] },
   },
 } as const satisfies ScriptLibrary<Readonly<Record<string, string>>>
 
