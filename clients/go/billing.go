@@ -43,6 +43,8 @@ type Transaction struct {
 	Estimated    bool     `json:"estimated"`
 	Owed         int64    `json:"owed"`        // for a charge: what the account could not pay then, in addition to Amount
 	Implausible  int64    `json:"implausible"` // reported beyond what is possible, and not charged
+	Waived       int64    `json:"waived"`      // used where the gateway counts without charging; never to be paid
+	Cut          bool     `json:"cut"`         // the money ran out in the middle of the answer
 	RequestID    string   `json:"request_id"`
 	SessionID    string   `json:"session_id"`
 	MessageID    string   `json:"message_id"`

@@ -173,6 +173,10 @@ export const resources: readonly Case[] = [
             type: 'charge',
             amount: -17,
             balance_after: 983,
+            owed: 5,
+            implausible: 6,
+            waived: 7,
+            cut: true,
           },
         ],
         false,
@@ -189,7 +193,10 @@ export const resources: readonly Case[] = [
         params: { from: 1795200000, to: 1795203600, bucket: 'hour', group_by: 'model' },
       },
     ],
-    saw: [{ ok: [{ amount: -17, balance_after: 983 }] }, { ok: [{ requests: 3, cost: 4 }] }],
+    saw: [
+      { ok: [{ amount: -17, balance_after: 983, owed: 5, implausible: 6, waived: 7, cut: true }] },
+      { ok: [{ requests: 3, cost: 4 }] },
+    ],
     sent: [
       { path: '/api/billing/transactions?limit=5' },
       {

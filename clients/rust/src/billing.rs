@@ -61,6 +61,12 @@ pub struct Transaction {
     /// For a charge: what a model reported beyond what is possible. Not charged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub implausible: Option<i64>,
+    /// For a charge: what was used where the gateway counts without charging, and is never to be paid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waived: Option<i64>,
+    /// For a charge: true when the money ran out in the middle of the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut: Option<bool>,
     /// Everything else, such as `request_id`, `session_id`, `message_id`, `note`.
     #[serde(flatten)]
     pub extra: Extra,

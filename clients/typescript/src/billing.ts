@@ -38,6 +38,10 @@ export interface Transaction {
   readonly owed?: number
   /** For a charge: what a model reported beyond what is possible. Not charged. */
   readonly implausible?: number
+  /** For a charge: what was used where the gateway counts without charging, and is never to be paid. */
+  readonly waived?: number
+  /** For a charge: true when the money ran out in the middle of the answer. */
+  readonly cut?: boolean
   readonly request_id?: string
   readonly session_id?: string
   readonly message_id?: string

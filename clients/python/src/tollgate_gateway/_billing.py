@@ -48,7 +48,8 @@ class Balance(Record):
 class Transaction(Record):
     """`type`: topup, charge, adjustment or repayment (of what charges had left `owed`).
 
-    `amount` is negative for what was taken. What was `implausible` is not charged.
+    `amount` is negative for what was taken. What was `implausible` is not charged, what is `waived` is never to be
+    paid. `cut`: the money ran out in the middle of the answer.
     """
 
     id: str = ""
@@ -60,6 +61,8 @@ class Transaction(Record):
     estimated: bool = False
     owed: int = 0
     implausible: int = 0
+    waived: int = 0
+    cut: bool = False
     request_id: str | None = None
     session_id: str | None = None
     message_id: str | None = None
