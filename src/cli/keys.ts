@@ -2,6 +2,7 @@
 
 import type { ApiKey, NewApiKey } from '../accounts/account-keys.ts'
 import type { Account } from '../accounts/accounts.ts'
+import { hintLength } from '../accounts/api-key.ts'
 import { collect, listJson, path } from './admin.ts'
 import { repeatable, tell, usageError, wordAt } from './command.ts'
 import type { Admin, Call, Command } from './command.ts'
@@ -11,7 +12,7 @@ import { parseCount, parseList, parseMoment, parseSeconds } from './values.ts'
 const account = { value: 'ACCOUNT', help: 'its id or its name' }
 const accountOfKey = {
   value: 'ACCOUNT',
-  help: 'with it, KEY_ID may be the KEY that `keys list` shows, or its last characters',
+  help: 'whose key KEY is, if it is the end of one; if not given, all accounts are searched',
 }
 
 const create: Command = {
@@ -60,7 +61,7 @@ const list: Command = {
 
 const revoke: Command = {
   name: 'keys revoke',
-  words: ['KEY_ID'],
+  words: ['KEY'],
   summary: 'refuse all further requests with a key',
   options: { account: accountOfKey },
   async run(call) {
@@ -72,7 +73,7 @@ const revoke: Command = {
 
 const rotate: Command = {
   name: 'keys rotate',
-  words: ['KEY_ID'],
+  words: ['KEY'],
   summary: 'make a new key like this one; the old one stops working',
   options: {
     account: accountOfKey,
@@ -115,20 +116,30 @@ async function readInput({ io }: Call): Promise<string> {
   return text.trim()
 }
 
-/** The id of the key. The word is the id, or, with --account, the end of a key, which only one active key of the account may have. */
+/** The id of the key. The word is the id, or the end of a key, which only one active key of the account may have, or of all accounts. */
 async function keyIdOf(call: Call, admin: Admin): Promise<string> {
-  const [word, account] = [wordAt(call, 0), call.text('account')]
+  const word = wordAt(call, 0)
   if (word.startsWith('key_')) return word
-  // The whole key is not accepted: it would get into the shell's history, and into a URL.
-  if (account === undefined) throw usageError(noKeyId)
-  const keys = await collect<ApiKey>(admin, path`accounts/${account}/keys`, { order: 'asc' })
   const end = word.slice(word.indexOf('…') + 1)
+  // The whole key is not accepted: it would get into the shell's history.
+  if (end.length !== hintLength) throw usageError(noKeyId)
+  const keys = await keysOf(admin, call.text('account'))
   const meant = keys.filter(({ hint, status }) => status === 'active' && hint.endsWith(`…${end}`))
   if (meant.length === 1 && meant[0]) return meant[0].id
   const many = meant.length > 1
   throw usageError(
     `${many ? 'Several active keys end' : 'No active key ends'} with these characters. Give the id of the key.`,
   )
+}
+
+/** The keys of an account, or of all. */
+async function keysOf(admin: Admin, account: string | undefined): Promise<readonly ApiKey[]> {
+  const order = 'asc'
+  if (account) return collect<ApiKey>(admin, path`accounts/${account}/keys`, { order })
+  const found: ApiKey[] = []
+  for (const { id } of await collect<Account>(admin, 'accounts', { order }))
+    found.push(...(await collect<ApiKey>(admin, path`accounts/${id}/keys`, { order })))
+  return found
 }
 
 function accountOf(call: Call): string {
@@ -138,7 +149,7 @@ function accountOf(call: Call): string {
 }
 
 const noKeyId =
-  'Give the id of the key, key_…, or with --account ACCOUNT its last four characters; `tollgate keys list ACCOUNT` shows both.'
+  'Give the id of the key, key_…, or its last four characters; `tollgate keys list ACCOUNT` shows both.'
 
 function limitsOf(call: Call) {
   const limits = {

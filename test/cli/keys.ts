@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
 import t from 'tap'
+import { newKeySeed } from '../../src/accounts/account-keys.ts'
 import { parseKey } from '../../src/accounts/api-key.ts'
 import { startCli } from '../fixtures/cli.ts'
 
@@ -54,14 +55,14 @@ t.test("a key's text is not accepted as its id, and an account must be named", a
   t.match(await cli('keys', 'revoke', 'key_none'), { code: 1, err: /key_not_found/ })
 })
 
-t.test('two keys of an account can be told apart and named by their last letters', async (t) => {
+t.test('keys can be told apart and named by their last letters', async (t) => {
   const { cli, accounts } = await startCli(t)
   const { ref } = await accounts.createAccount({ name: 'a' })
+  const other = await accounts.createAccount({ name: 'b' })
   const [one, two] = [await accounts.createKey(ref, {}), await accounts.createKey(ref, {})]
+  const three = await accounts.createKey(other.ref, {})
   t.not(one.hint, two.hint)
-  for (const word of [two.hint, two.key.slice(-4)]) {
-    t.match(await cli('keys', 'revoke', word), { code: 2, err: /Give the id/ }, 'of which account?')
-  }
+  t.match(await cli('keys', 'revoke', two.hint, '--account', 'b'), { code: 2, err: /No active/ })
   t.match(await cli('keys', 'revoke', two.hint, '--account', 'a'), {
     code: 0,
     out: `${two.id} is revoked.\n`,
@@ -70,6 +71,12 @@ t.test('two keys of an account can be told apart and named by their last letters
     code: 2,
     err: /No active key ends with these characters/,
   })
+  t.match(await cli('keys', 'revoke', three.key.slice(-4)), {
+    code: 0,
+    out: `${three.id} is revoked.\n`,
+  })
+  t.match(await cli('keys', 'revoke', three.hint), { code: 2, err: /No active key ends/ })
+  t.match(await cli('keys', 'revoke', one.key.slice(-5)), { code: 2, err: /Give the id/ })
   t.strictSame(
     (await accounts.listKeys(ref)).map(({ status }) => status),
     ['active', 'revoked'],
@@ -77,6 +84,21 @@ t.test('two keys of an account can be told apart and named by their last letters
   const rotated = await cli('keys', 'rotate', one.key.slice(-4), '--account', 'a')
   t.match(rotated, { code: 0, err: /keep the key/ })
   t.equal((await accounts.listKeys(ref))[0]?.status, 'revoked')
+})
+
+t.test('an end that keys of two accounts have names none of them', async (t) => {
+  const { cli, accounts } = await startCli(t)
+  const seed = newKeySeed((await accounts.createAccount({ name: 'a' })).ref)
+  const [one, two] = [
+    await accounts.createAccount({ name: 'one' }),
+    await accounts.createAccount({ name: 'two' }),
+  ]
+  for (const { ref } of [one, two]) {
+    const { id } = newKeySeed(ref)
+    await accounts.createKey(ref, {}, { ...seed, id })
+  }
+  const { code, err } = await cli('keys', 'revoke', seed.text.slice(-4))
+  t.match({ code, err }, { code: 2, err: /Several active keys end/ })
 })
 
 t.test('keys find: the key comes by stdin and is in no answer', async (t) => {

@@ -1,5 +1,6 @@
 // Admission: every refusal by its code, and which parts of the two scripts are repeated.
 
+import { readFileSync } from 'node:fs'
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import type { Plan } from '../../src/config/config.ts'
@@ -235,6 +236,8 @@ t.test('a settlement that was written first counts, even if Redis reads it later
     const hold = await one.admit(request(caller, 10))
     const filler = await makeAccount(link)
     process.kill(server.pid, 'SIGSTOP')
+    // A signal comes later than the call that sends it, and Redis must not read one connection before it has both.
+    await until(() => readFileSync(`/proc/${server.pid}/stat`, 'utf8').includes(') T '))
     // It waits at the other's connection, which Redis reads first and to its end.
     const filling = other.identify(filler)
     await turn()
