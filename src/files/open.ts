@@ -6,7 +6,7 @@ import type { Metrics } from '../metrics.ts'
 import { createRoom } from '../accounts/room.ts'
 import type { RedisLink } from '../redis/redis.ts'
 import type { ScriptLink } from '../redis/scripts.ts'
-import { createScripts, isOutage, unavailable } from '../redis/scripts.ts'
+import { createScripts, isOutage, loadAtStart } from '../redis/scripts.ts'
 import type { ObjectStore } from '../store/store.ts'
 import { FileBook } from './files.ts'
 import { fileScripts } from './library.ts'
@@ -36,10 +36,7 @@ export async function openShelf(
     library: fileScripts,
     onReply: (name, seconds) => metrics.redisSeconds.observe({ script: `file_${name}` }, seconds),
   })
-  await scripts.load().catch((error: unknown) => {
-    // A script that Redis lacks goes out with its text: if Redis is lost in this moment, the gateway starts all the same.
-    if (!isOutage(unavailable(error), redis)) throw error
-  })
+  await loadAtStart(scripts, redis)
   const parts = { redis: redis.client, scripts, store, room: createRoom(redis) }
   const sweeper = new Sweeper({
     ...parts,

@@ -126,10 +126,6 @@ export async function connect(
   const letGo = holdOn(client)
   try {
     await firstReady(client, events, { config, waitMs: options.waitMs ?? 10_000 })
-    if (config.kind === 'single') {
-      const why = whyNoSingle(config, parseInfo(await client.info()))
-      if (why !== undefined) throw new Error(why)
-    }
   } catch (error) {
     outage.close()
     nodes?.close()
@@ -174,13 +170,27 @@ function firstReady(
       // After a failed SELECT, ioredis would even go on with a working connection to the wrong database.
       if (why !== undefined || hopeless.test(error.message)) settle(() => reject(last))
     }
-    const onReady = () => settle(resolve)
+    const onReady = () => {
+      examine(client, config).then(
+        (why) => settle(() => (why === undefined ? resolve() : reject(new Error(why)))),
+        (error: Error) => {
+          last = error
+          // Else the connection was lost before it answered: another one follows.
+          if (error.name === 'ReplyError') settle(() => reject(error))
+        },
+      )
+    }
     events.on('error', onError).on('ready', onReady)
     client.connect().catch((error: Error) => {
       // Not even a socket could be made, for instance because a key is none.
       if (client.status === 'end' && error.message !== stopped) settle(() => reject(error))
     })
   })
+}
+
+/** Resolves with why this is not the server that is configured. */
+async function examine(client: Redis, config: RedisConfig): Promise<string | undefined> {
+  return config.kind === 'single' ? whyNoSingle(config, parseInfo(await client.info())) : undefined
 }
 
 const againMs = 250

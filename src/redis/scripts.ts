@@ -46,7 +46,7 @@ export interface Scripts<Words extends Readonly<Record<string, string>>> {
     keys: readonly string[],
     args: readonly Argument[],
   ): Promise<Reply<Words[Name]>>
-  /** Loads all scripts into Redis, so that no later call needs a second flight. */
+  /** Loads all scripts into Redis, so that no later call needs a second flight. Rejects also if Redis is lost meanwhile. */
   load(): Promise<void>
 }
 
@@ -141,6 +141,16 @@ function parse<Word extends string>(raw: unknown, words: readonly Word[]): Reply
     throw new TypeError(`A script answered a word it has not: ${String(said)}`)
   if (typeof nowMs !== 'number') throw new TypeError('A script answered with an unknown shape')
   return { word, nowMs, values }
+}
+
+/** Loads them for a gateway that starts. If Redis is lost meanwhile, it starts all the same: a script that Redis lacks goes out with its text. */
+export async function loadAtStart(
+  scripts: Pick<Scripts<Readonly<Record<string, string>>>, 'load'>,
+  redis: Pick<RedisLink, 'outage'>,
+): Promise<void> {
+  await scripts.load().catch((error: unknown) => {
+    if (!isOutage(unavailable(error), redis)) throw error
+  })
 }
 
 export function unavailable(cause?: unknown): GatewayError {

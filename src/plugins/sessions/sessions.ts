@@ -5,7 +5,7 @@ import { bytes, duration, z } from '../../config/schema.ts'
 import { createSlots } from '../../sharing/slots.ts'
 import type { Gateway, Plugin } from '../../plugin.ts'
 import { createRoom } from '../../accounts/room.ts'
-import { createScripts } from '../../redis/scripts.ts'
+import { createScripts, loadAtStart } from '../../redis/scripts.ts'
 import { lasting } from '../../lasting.ts'
 import { Generations } from '../../sessions/streams/generations.ts'
 import type { GenerationsOptions } from '../../sessions/streams/generations.ts'
@@ -48,7 +48,7 @@ export const sessions: Plugin<SessionsConfig> = {
     }
     const loading = library(gateway)
     // At a reload Redis has them already, and may be away.
-    if (!loading.isLoaded) await loading.scripts.load()
+    if (!loading.isLoaded) await loadAtStart(loading.scripts, gateway.redis)
     loading.isLoaded = true
     const { scripts } = loading
     const parts = { gateway, scripts, ...partsOf(gateway, config, scripts) }
