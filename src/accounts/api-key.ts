@@ -55,12 +55,9 @@ export function keyReader(config: Pick<Config, 'plugins'>): (text: string) => Ke
   }
 }
 
-/** Characters of a key that its hint shows. */
-export const hintLength = 4
-
 /** What people see of a key after it was made: its end, because all keys of an account begin alike. */
 export function keyHint(text: string): string {
-  return `${prefix}…${text.slice(-hintLength)}`
+  return `${prefix}…${text.slice(-4)}`
 }
 
 function checksum(head: string): string {

@@ -2,7 +2,6 @@
 
 import type { ApiKey, NewApiKey } from '../accounts/account-keys.ts'
 import type { Account } from '../accounts/accounts.ts'
-import { hintLength } from '../accounts/api-key.ts'
 import { collect, listJson, path } from './admin.ts'
 import { repeatable, tell, usageError, wordAt } from './command.ts'
 import type { Admin, Call, Command } from './command.ts'
@@ -116,13 +115,16 @@ async function readInput({ io }: Call): Promise<string> {
   return text.trim()
 }
 
+/** So many characters of a key stand in its hint. */
+const endLength = 4
+
 /** The id of the key. The word is the id, or the end of a key, which only one active key of the account may have, or of all accounts. */
 async function keyIdOf(call: Call, admin: Admin): Promise<string> {
   const word = wordAt(call, 0)
   if (word.startsWith('key_')) return word
   const end = word.slice(word.indexOf('…') + 1)
   // The whole key is not accepted: it would get into the shell's history.
-  if (end.length !== hintLength) throw usageError(noKeyId)
+  if (end.length !== endLength) throw usageError(noKeyId)
   const keys = await keysOf(admin, call.text('account'))
   const meant = keys.filter(({ hint, status }) => status === 'active' && hint.endsWith(`…${end}`))
   if (meant.length === 1 && meant[0]) return meant[0].id
