@@ -16,6 +16,7 @@ import { startGateway } from './gateway.ts'
 import type { GatewayOptions, RunningGateway } from './gateway.ts'
 import { formatProblem } from './config/problem.ts'
 import type { Problem } from './config/problem.ts'
+import { soon } from './sharing/patience.ts'
 import { collectStartGarbage } from './start-garbage.ts'
 import { NoAnswer } from './workers/channel.ts'
 import { Counts } from './workers/counts.ts'
@@ -38,6 +39,8 @@ export interface Supervisor extends RunningGateway {
 
 /** How long a worker may take to read a configuration and set up its plugins. */
 const reloadMs = 20_000
+/** So long a reload waits for workers that are starting with the old files. */
+const startingMs = 5000
 /** How long a worker may take to say how it is. */
 const answerMs = 2000
 /** How often the supervisor notes what the workers have counted. */
@@ -119,6 +122,9 @@ export async function startSupervisor(
 /** Resolves with the workers that can take it, also those that begin to serve meanwhile. */
 async function prepareAll(fleet: Fleet, contents: FileContents): Promise<readonly FleetMember[]> {
   const asked = new Set<FleetMember>()
+  // The commit would end those that are starting: with one reload soon after the other, they would never serve.
+  const starting = fleet.members.filter((member) => isOutdated(member, contents))
+  await soon(Promise.allSettled(starting.map(({ started }) => started)), startingMs)
   for (;;) {
     const others = fleet.serving.filter((member) => !asked.has(member))
     if (others.length === 0) return [...asked]
@@ -151,6 +157,10 @@ async function prepareOne(
 
 const isNoAnswer = (error: unknown): boolean => error instanceof NoAnswer
 
+function isOutdated({ startedWith }: FleetMember, contents: FileContents): boolean {
+  return !isDeepStrictEqual(startedWith, contents)
+}
+
 /**
  * Ends a worker that does not answer, and one that was just starting, with the old files, when the others were asked to
  * prepare: the one that takes its place has the new ones.
@@ -164,7 +174,7 @@ async function commitAll(
     const end = () => member.worker.process.kill('SIGKILL')
     if (prepared.includes(member)) {
       await member.channel.ask('commit', undefined, reloadMs).catch(end)
-    } else if (!isDeepStrictEqual(member.startedWith, contents)) end()
+    } else if (isOutdated(member, contents)) end()
   })
   await Promise.all(asked)
 }

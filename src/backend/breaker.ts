@@ -7,7 +7,8 @@
 //      ▲                                                      └──── the probe has content ──▶ closed
 //
 // A failure that the request may have caused counts only once a second account has one, too, or once the same request
-// has succeeded elsewhere: otherwise a customer could shut a target for all others. Times are ms of `performance.now()`.
+// has succeeded elsewhere: otherwise a customer could shut a target for all others. Nor can a customer keep it half-open by
+// probes that say nothing: after one of them, its next ones keep no other account out. Times are ms of `performance.now()`.
 
 export interface BreakerSettings {
   /** So many in a row open it. */
@@ -24,6 +25,10 @@ export class Breaker {
   #openedAt: number | undefined
   /** When the probe was sent that is under way. */
   #probedAt: number | undefined
+  /** The account whose request it is. */
+  #prober = ''
+  /** Accounts whose probe has said nothing, since the breaker was closed. */
+  readonly #silent = new Set<string>()
   /** The number of the newest one. */
   #probe = 0
   /** How many probes have failed or hung since the last success. */
@@ -46,27 +51,33 @@ export class Breaker {
     return this.#failures
   }
 
-  /** ms until a request may go through; 0: it may now. */
-  get waitMs(): number {
-    return this.#waitMs(Infinity)
+  /** ms until a request of this account may go through; 0: it may now. */
+  waitMs(account: string): number {
+    return this.#waitMs(account, Infinity)
   }
 
   /** The same where no other target can be asked. */
-  get lastResortMs(): number {
-    return this.#waitMs(firstCoolDownMs)
+  lastResortMs(account: string): number {
+    return this.#waitMs(account, firstCoolDownMs)
   }
 
-  /** A request goes through. Returns the number of the probe that it is; 0: it is none. */
-  begin(): number {
+  /** A request of this account goes through. Returns the number of the probe that it is; 0: it is none. */
+  begin(account: string): number {
     if (this.#openedAt === undefined) return 0
-    if (this.#probedAt !== undefined) this.#lostProbes++
+    if (this.#isProbedFor(account)) {
+      this.#lostProbes++
+      this.#silent.add(this.#prober)
+    }
     this.#probedAt = performance.now()
+    this.#prober = account
     return ++this.#probe
   }
 
   /** The request is over. A probe about which nothing was said may be followed by another one. */
   release(probe: number): void {
-    if (probe === this.#probe) this.#probedAt = undefined
+    if (probe !== this.#probe || this.#probedAt === undefined) return
+    this.#probedAt = undefined
+    this.#silent.add(this.#prober)
   }
 
   /** The request has content, and its answer may still fail: then the next cool-down is as long as if it had not. */
@@ -108,18 +119,25 @@ export class Breaker {
     this.#failures = 0
     this.#suspect = undefined
     this.#hasSeveralSuspects = false
+    this.#silent.clear()
+  }
+
+  /** Whether this account has to wait for the probe that is under way: not for one of an account whose probe has said nothing before. */
+  #isProbedFor(account: string): boolean {
+    if (this.#probedAt === undefined) return false
+    return !this.#silent.has(this.#prober) || this.#silent.has(account)
   }
 
   get #coolDownMs(): number {
     return Math.min(firstCoolDownMs * 2 ** this.#lostProbes, this.#settings().coolDownMs)
   }
 
-  #waitMs(longestMs: number): number {
+  #waitMs(account: string, longestMs: number): number {
     if (this.#openedAt === undefined) return 0
     const coolDownMs = this.#coolDownMs
     const coolAt = this.#openedAt + Math.min(coolDownMs, longestMs)
     // A probe that hangs does not keep others out for ever.
-    const probedAt = this.#probedAt === undefined ? 0 : this.#probedAt + coolDownMs
+    const probedAt = this.#isProbedFor(account) ? (this.#probedAt ?? 0) + coolDownMs : 0
     return Math.max(0, Math.max(coolAt, probedAt) - performance.now())
   }
 }

@@ -37,10 +37,10 @@ export class TargetState {
     this.#loadsUntil = -Infinity
   }
 
-  /** ms until it may be asked, if the model has another target that is well; 0: it may now. */
-  get waitMs(): number {
+  /** ms until this account may ask it, if the model has another target that is well; 0: it may now. */
+  waitMs(account: string): number {
     const checkMs = this.isUnhealthy ? (this.target.healthCheck?.intervalMs ?? 0) : 0
-    return Math.max(this.breaker.waitMs, checkMs)
+    return Math.max(this.breaker.waitMs(account), checkMs)
   }
 
   /** As many requests are under way as it may have. */

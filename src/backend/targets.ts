@@ -23,7 +23,7 @@ export class Seat {
     this.target = state.target
     this.#state = state
     this.#candidates = candidates
-    this.#probe = state.breaker.begin()
+    this.#probe = state.breaker.begin(candidates.account)
     state.open++
     candidates.model.open++
   }
@@ -150,18 +150,26 @@ export class Candidates {
 
   /** ms until the first of the targets that are left may be asked; 0: it may now. */
   get waitMs(): number {
-    const isLast = this.#isLastResort()
-    return Math.min(...this.#left.map((state) => waitFor(state, isLast)))
+    return Math.min(...this.#waits())
   }
 
   #askable(): readonly TargetState[] {
+    const waits = this.#waits()
+    return this.#left.filter((_, i) => waits[i] === 0)
+  }
+
+  /** ms until each target that is left may be asked. */
+  #waits(): readonly number[] {
+    const { account } = this
     const isLast = this.#isLastResort()
-    return this.#left.filter((state) => waitFor(state, isLast) === 0)
+    return this.#left.map((state) =>
+      isLast ? state.breaker.lastResortMs(account) : state.waitMs(account),
+    )
   }
 
   /** Nothing is left to be asked, because the model has no target that is known to be well. */
   #isLastResort(): boolean {
-    return this.#all.every(({ waitMs }) => waitMs > 0)
+    return this.#all.every((state) => state.waitMs(this.account) > 0)
   }
 
   /** `count` is called when this generation succeeds elsewhere. */
@@ -243,10 +251,6 @@ export class Targets {
 /** What makes two targets of two configurations the same. */
 function stateKey({ id }: Model, { url, model, key, keyHeader, headers }: Target): string {
   return JSON.stringify([id, url, model, key, keyHeader, headers])
-}
-
-function waitFor(state: TargetState, isLastResort: boolean): number {
-  return isLastResort ? state.breaker.lastResortMs : state.waitMs
 }
 
 /** Of two targets of the lowest priority, drawn by weight, the one with fewer requests under way for its weight. */

@@ -131,12 +131,17 @@ async function ask(generation: Generation, seat: Seat): Promise<BackendAnswer> {
     })
     generation.backend = backend
     generation.seat = seat
-    void backend.ended.then(() => seat.release())
+    void backend.ended.then(() => giveBack(seat))
     return backend
   } catch (thrown) {
-    seat.release()
+    giveBack(seat)
     throw thrown
   }
+}
+
+/** In the next turn: by then a failure is judged, and the next attempt has the room that this one leaves. Else what waits would go to the target that has just failed. */
+function giveBack(seat: Seat): void {
+  setImmediate(() => seat.release())
 }
 
 function mayGoOn(generation: Generation, thrown: unknown): boolean {

@@ -24,6 +24,8 @@ export interface FleetMember {
   readonly worker: Worker
   /** The files that it has started with. */
   readonly startedWith: FileContents
+  /** Resolves when it serves; rejects when it ends before. */
+  readonly started: Promise<void>
   /** Where it listens; set when it serves. */
   address: string | undefined
   /** As it last told them. */
@@ -107,6 +109,7 @@ export class Fleet {
       channel,
       worker,
       startedWith: task.contents,
+      started: ready.promise,
       address: undefined,
       metrics: undefined,
     }

@@ -131,6 +131,20 @@ t.test('a worker that starts during a reload has the new configuration', async (
   t.match(await balanceOf(gateway, account), { spent: 3 * backend.served.completion })
 })
 
+t.test('reloads one soon after the other keep no worker from starting', async (t) => {
+  const backend = await startBackend(t)
+  const yaml = yamlFor(backend.url)
+  const gateway = await spawnGateway(t, { yaml })
+  await killOne(gateway)
+  const ready: string[] = []
+  for (let price = 2; price < 12 && ready.at(-1) !== '2 of 2'; price++) {
+    await gateway.rewrite(yaml.replace('output: 1', `output: ${price}`))
+    t.equal((await gateway.admin('POST', 'reload')).status, 200)
+    ready.push(await workersReady(gateway))
+  }
+  t.equal(ready.at(-1), '2 of 2')
+})
+
 t.test('a worker that starts goes on if a reload changes nothing for it', async (t) => {
   const { gateway, holdOne, letGo } = await held(t)
   await holdOne()

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import type { Script } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
-import { failing, raw } from '../fixtures/backend-scripts.ts'
+import { behind, failing, raw } from '../fixtures/backend-scripts.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { codeOf } from '../fixtures/gateway.ts'
 import { hello, targetsPath } from '../fixtures/targets-path.ts'
@@ -82,6 +82,26 @@ t.test("a customer's own failures shut a target for nobody", async (t) => {
   t.strictSame(await states(), ['up', 'up'])
   const other = await gate.account(1_000_000)
   t.equal((await gate.call('/v1/chat', other.key, hello)).status, 200)
+})
+
+t.test("a customer's own failures keep no other customer from the probe", async (t) => {
+  const { backends, gate, ask, states } = await targetsPath(t, { count: 1, model: short })
+  const other = await gate.account(1_000_000)
+  backends[0]?.on(failing(503))
+  for (let i = 0; i < 3; i++) await (await ask()).text()
+  await until(async () => (await states())[0] === 'half_open')
+  const door = new Gate()
+  const poison = behind(door, failing(500))
+  backends[0]?.on((call) => (JSON.stringify(call.json).includes('poison') ? poison : chat())(call))
+  const poisoned = { ...hello, messages: [{ role: 'user', content: 'poison' }] }
+  door.next(1)
+  t.equal((await ask(poisoned)).status, 502)
+  const probe = ask(poisoned)
+  await backends[0]?.request(4)
+  t.equal((await gate.call('/v1/chat', other.key, hello)).status, 200)
+  door.open()
+  t.equal((await probe).status, 502)
+  t.strictSame(await states(), ['up'])
 })
 
 t.test('a failure counts for nothing when another target refuses the request', async (t) => {

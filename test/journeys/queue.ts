@@ -168,6 +168,50 @@ t.test('a target that fails leaves its seat, also where it is the only one', asy
   t.ok((asked()[0] ?? 0) >= 20)
 })
 
+t.test('of those that wait, a target that fails its probe gets no second one', async (t) => {
+  const { backends, stream, asked, states, waits, openDoors } = await world(t, {
+    count: 2,
+    keys: (i) => (i === 0 ? 'priority: 1' : 'priority: 2, max_concurrency: 1'),
+    model: 'queue: { wait: 30s }, breaker: { failures: 1, cool_down: 30s }',
+  })
+  backends[0]?.on(failing(503))
+  const waiting = [stream()]
+  await backends[1]?.request(0)
+  for (let i = 0; i < 10; i++) waiting.push(stream())
+  await waits(10)
+  await until(async () => (await states())[0] === 'half_open')
+  // One that comes sends the first of those that wait.
+  waiting.push(stream())
+  await until(async () => (await states())[0] === 'open')
+  t.strictSame(asked(), [2, 1])
+  openDoors()
+  for (const answer of waiting) await (await answer).text()
+})
+
+t.test(
+  'the next attempt has the room of the one that failed, before those that wait',
+  async (t) => {
+    for (const status of [500, 503]) {
+      const { backends, stream, asked, waits, openDoors } = await world(t, {
+        count: 2,
+        model: 'max_concurrency: 1, queue: { wait: 30s }',
+      })
+      const door = new Gate()
+      backends[0]?.on(behind(door, failing(status)))
+      const first = stream()
+      await backends[0]?.request(0)
+      const second = stream()
+      await waits(1)
+      door.next(1)
+      await until(() => asked().reduce((sum, one) => sum + one) === 2)
+      t.strictSame(asked(), [1, 1])
+      door.open()
+      openDoors()
+      for (const answer of [first, second]) t.equal((await answer).status, 200)
+    }
+  },
+)
+
 const word = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
 
 const endings: Readonly<Record<string, Script>> = {

@@ -18,7 +18,11 @@ export const edgeMutants: readonly Mutant[] = [
   ),
   one('backend/breaker.ts', 'if (this.#openedAt !== undefined && probe === 0) return', ''),
   one('backend/breaker.ts', 'if (!isEnough && !isNewest) return', 'if (!isEnough) return'),
-  one('backend/breaker.ts', 'if (probe === this.#probe) this.#probedAt = undefined', ''),
+  one(
+    'backend/breaker.ts',
+    'if (probe !== this.#probe || this.#probedAt === undefined) return',
+    '',
+  ),
   one('backend/breaker.ts', 'if (isNewest) this.#lostProbes++', ''),
   one('backend/breaker.ts', 'this.#suspect ??= account', 'this.#suspect = account'),
   one(
@@ -65,7 +69,11 @@ export const edgeMutants: readonly Mutant[] = [
     'backend/connections.ts',
   ),
   one('backend/targets.ts', 'this.#isTaken = false', ''),
-  one('backend/targets.ts', 'return this.#all.every(({ waitMs }) => waitMs > 0)', 'return false'),
+  one(
+    'backend/targets.ts',
+    'return this.#all.every((state) => state.waitMs(this.account) > 0)',
+    'return false',
+  ),
   one('backend/targets.ts', 'this.#isJudged = true', ''),
   one('backend/targets.ts', 'for (const count of this.#doubts) count()', ''),
   one(
