@@ -10,9 +10,10 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { startCommand } from '../scripts/start-command.ts'
 import { startTollgate } from './contestants.ts'
+import type { Contestant } from './contestants.ts'
 import { folder, run, say, startBench, startScript } from './ground.ts'
 import { counts, requestCost } from './measures.ts'
-import type { Bench } from './measures.ts'
+import type { Bench, Closed } from './measures.ts'
 import { otherCores, rssBytes, start, stop, withChildren } from './processes.ts'
 import { median } from './report.ts'
 
@@ -23,10 +24,10 @@ const { values: flags } = parseArgs({
     requests: { type: 'boolean', default: false },
   },
 })
-/** Of each worker; all of them run on one core. */
+/** For each process that serves; all of them run on one core. */
 const warmUpMs = 11_000
 const roundMs = 6000
-/** A worker has as much to do as one process alone: with less, fewer requests share the cost of a turn of its loop. */
+/** From one load generator for each process that serves: with less, or in other bursts, fewer requests share the cost of a turn of a loop. */
 const load = { connections: 32, perSecond: 600 }
 /** After this time, V8 has collected what the start left behind. */
 const idleMs = 20_000
@@ -37,34 +38,35 @@ interface Ground {
   readonly loads: readonly ChildProcess[]
 }
 
-/** Gateways that run at the same time, each with a load generator of its own, started for one measure: one process differs from the next by some per cent. */
+/** Of gateways that run at the same time, started for one measure: one process differs from the next by some per cent. */
 async function costOf(
   ground: Ground,
   { count, workers }: { count: number; workers: number },
 ): Promise<number> {
-  const started = await Promise.all(
-    ground.loads.slice(0, count).map(async (generator) => {
+  const { backendPort, bench, loads } = ground
+  const more = `workers: ${workers}\n`
+  const gateways = await Promise.all(
+    Array.from({ length: count }, () => {
       const own = mkdtempSync(join(folder, 'round-'))
-      const { backendPort, bench } = ground
-      const more = `workers: ${workers}\n`
-      const settings = { folder: own, backendPort, files: 0, more }
-      const gateway = await startTollgate(settings, bench.redis)
-      return { bench: { ...bench, load: generator }, gateway }
+      return startTollgate({ folder: own, backendPort, files: 0, more }, bench.redis)
     }),
   )
-  const measure = (ms: number, perSecond?: number) =>
-    Promise.all(
-      started.map(({ bench, gateway }) => {
-        const connections = workers * load.connections
-        return requestCost(bench, gateway, { ms, connections, ...(perSecond && { perSecond }) })
-      }),
+  const measureOne = async (gateway: Contestant, at: number, order: Closed) => {
+    const drivers = loads.slice(at * workers, (at + 1) * workers)
+    const costs = await Promise.all(
+      drivers.map((driver) => requestCost({ ...bench, load: driver }, gateway, order)),
     )
+    // Each counts the CPU of the whole gateway, and its own requests only.
+    return 1 / costs.reduce((sum, { cpuMicros }) => sum + 1 / cpuMicros, 0)
+  }
+  const measure = (order: Closed) =>
+    Promise.all(gateways.map((gateway, at) => measureOne(gateway, at, order)))
+  const { connections, perSecond } = load
   try {
-    await measure(count * workers * warmUpMs)
-    const costs = await measure(roundMs, workers * load.perSecond)
-    return median(costs.map(({ cpuMicros }) => cpuMicros))
+    await measure({ ms: count * workers * warmUpMs, connections })
+    return median(await measure({ ms: roundMs, connections, perSecond }))
   } finally {
-    for (const { gateway } of started) await gateway.stop()
+    for (const gateway of gateways) await gateway.stop()
   }
 }
 

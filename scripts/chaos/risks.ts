@@ -16,8 +16,6 @@ export interface FailOver {
   readonly healedAt: number
 }
 
-/** How far a replica may be behind when its primary dies. */
-export const behindMs = 1000
 /** How long a gateway may take to find the next primary and to send its writes again. */
 const replayMs = 10_000
 

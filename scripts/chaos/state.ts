@@ -4,6 +4,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Test } from 'tap'
 import type { RedisConfig } from '../../src/config/config.ts'
+import { parseInfo } from '../../src/redis/server-kind.ts'
 import { outlivesKills } from '../../test/fixtures/aof.ts'
 import { startCluster } from '../../test/fixtures/redis-cluster.ts'
 import type { RedisCluster } from '../../test/fixtures/redis-cluster.ts'
@@ -15,7 +16,6 @@ import { tempDir } from '../../test/fixtures/temp-dir.ts'
 import { until } from '../../test/fixtures/until.ts'
 import { oneOf } from './fault.ts'
 import type { Chance, Fault } from './fault.ts'
-import { behindMs } from './risks.ts'
 import type { Risks } from './risks.ts'
 
 export const stateKinds = ['single', 'cluster', 'sentinel'] as const
@@ -182,13 +182,27 @@ async function underWatch(
   await healthy()
   const primary = oneOf(await primaries(), random)
   const isReplaced = async () => !(await primaries()).includes(primary)
-  const from = performance.now() - behindMs
+  const from = await agreedAt(primary)
   const diedAt = await strike(primary, { ms, isReplaced })
   const healing = healthy()
   const to = diedAt ?? (await demotedAt(primary, healing))
   await healing
   if (to === undefined || !(await isReplaced())) return
   risks.add({ acknowledged: { from, to }, healedAt: performance.now() })
+}
+
+/** Resolves with a time: what the primary had acknowledged by then has reached its replicas. */
+async function agreedAt({ client }: RedisNode): Promise<number> {
+  const at = performance.now()
+  const offset = Number(parseInfo(await client.info('replication')).get('master_repl_offset'))
+  await until(async () => {
+    const replicas = (await client.info('replication')).match(/^slave\d+:.*$/gm) ?? []
+    return (
+      replicas.length > 0 &&
+      replicas.every((one) => Number(/offset=(\d+)/.exec(one)?.[1]) >= offset)
+    )
+  }, 20_000)
+  return at
 }
 
 /** When a primary has learned that it is none any more, which it acknowledges writes until; or undefined if it is still one when all is healed. */

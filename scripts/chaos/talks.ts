@@ -110,10 +110,12 @@ export class Talker extends Customer {
       this.misses('ends of streams', `${name}: nothing follows`, at)
       return true
     }
-    if (status !== 404) telling.missingSince = undefined
-    else if (now < (telling.missingSince ??= now) + missingMs) return false
-    else this.misses('messages', `${name} is gone`, at)
-    return status === 404
+    // Other failures say nothing of the message.
+    if (status === 200) telling.missingSince = undefined
+    if (status !== 404) return false
+    if (now < (telling.missingSince ??= now) + missingMs) return false
+    this.misses('messages', `${name} is gone`, at)
+    return true
   }
 
   #take(called: Answered, { message, frames }: Telling): void {
