@@ -108,6 +108,12 @@ export const errorTable = {
     retry: true,
     retryAfterMs: 1000,
   },
+  account_not_empty: conflict(409, 'The account has tokens or a debt. Settle or forfeit that.'),
+  account_in_use: {
+    ...conflict(409, 'Requests still run. Delete the account again.'),
+    retry: true,
+  },
+  account_deleted: gone(410, 'The account was deleted. Only its books can still be read.'),
   stream_expired: gone(410, 'The stream is no longer kept. Read the message instead.'),
   file_expired: gone(410, 'The file has expired. Upload it again.'),
   precondition_failed: invalid(

@@ -35,6 +35,9 @@ t.test('accounts, keys and money', async (t) => {
     'Account',
     (await say(`PATCH /admin/accounts/${account}`, { body: { status: 'active' } })).body,
   )
+  const leaving = await makeAccount({}, 0)
+  check('Account', (await say(`DELETE /admin/accounts/${leaving.id}`)).body)
+  checkRows('Account', await say('GET /admin/accounts?status=deleted'))
   const limits = { requests_per_minute: 9, tokens_per_minute: 9, concurrency: 9 }
   const made = await say(`POST /admin/accounts/${account}/keys`, { body: { limits } })
   check('Key', made.body)
@@ -260,7 +263,7 @@ t.test('refusals: each code comes here, or another test asks for it by its name'
 })
 
 /** So many came when this was written. Codes that need an outage, a race or a clock have tests of their own. */
-const provoked = 39
+const provoked = 41
 
 t.test('every header that came is documented, and every documented one came', async (t) => {
   const more = {

@@ -9,6 +9,7 @@ import { invalidParameter } from '../http/refusals.ts'
 import { newId } from '../ids.ts'
 import { keys } from '../redis/redis.ts'
 import { hmacKey, keyHint, newKey, parseKey } from './api-key.ts'
+import { amendRow, writeRows } from './open-rows.ts'
 
 /** As the admin API shows it. */
 export interface ApiKey {
@@ -111,17 +112,18 @@ async function store(
   { id, text }: KeySeed,
   row: KeyRow,
 ): Promise<ApiKey> {
-  if (!(await redis.hexists(keys.account(ref), 'id'))) throw new GatewayError('account_not_found')
   const hmac = hmacKey(text, pepper)
   // A listed key is complete. It is not written again, because it may have been revoked since.
   if (!(await redis.hexists(keys.keyList(ref), id))) {
     await redis.hset(keys.keyIds, id, ref)
-    const stored = await redis
-      .multi()
-      .hset(keys.key(ref, hmac), row)
-      .hset(keys.keyList(ref), id, hmac)
-      .exec()
-    for (const [error] of stored ?? []) if (error) throw error
+    const rows = [
+      { key: keys.key(ref, hmac), fields: row },
+      { key: keys.keyList(ref), fields: { [id]: hmac } },
+    ]
+    await writeRows(redis, ref, rows).catch(async (error: unknown) => {
+      if (error instanceof GatewayError) await redis.hdel(keys.keyIds, id)
+      throw error
+    })
   }
   return show(redis, ref, hmac)
 }
@@ -148,7 +150,8 @@ async function list(redis: Redis, ref: string): Promise<readonly ApiKey[]> {
 
 async function revoke(redis: Redis, id: string): Promise<ApiKey> {
   const { ref, hmac } = await find(redis, id)
-  await redis.hsetnx(keys.key(ref, hmac), 'revoked_at', await now(redis))
+  const fields = { revoked_at: await now(redis) }
+  await amendRow(redis, 'HSETNX', { key: keys.key(ref, hmac), fields })
   return show(redis, ref, hmac)
 }
 
@@ -175,10 +178,11 @@ async function rotate(
   }
   const made = await store({ redis, ref, pepper }, seed, row)
   // The earlier end wins, so that a repeated rotation does not prolong the old key's life.
-  if (graceS === 0) await redis.hsetnx(keys.key(ref, hmac), 'revoked_at', nowS)
+  const key = keys.key(ref, hmac)
+  if (graceS === 0) await amendRow(redis, 'HSETNX', { key, fields: { revoked_at: nowS } })
   else {
     const endsAt = Math.min(nowS + graceS, Number(expires_at ?? Infinity))
-    await redis.hset(keys.key(ref, hmac), 'expires_at', endsAt)
+    await amendRow(redis, 'HSET', { key, fields: { expires_at: endsAt } })
   }
   return { ...made, key: seed.text }
 }

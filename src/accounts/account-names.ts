@@ -76,12 +76,42 @@ export async function nameOwner(
   return found?.split(' ', 1)[0]
 }
 
+const scanned = 1000
+
+/** Removes all names that an account has or had: of one that is deleted. Reads every name there is, a thousand at a time. */
+export async function forgetNames(redis: Redis, id: string): Promise<void> {
+  let cursor = '0'
+  do {
+    const [next, pairs] = await redis.hscan(keys.nameOwners, cursor, 'COUNT', scanned)
+    for (let at = 0; at < pairs.length; at += 2) {
+      const [field = '', owner = ''] = pairs.slice(at, at + 2)
+      if (owner.split(' ', 1)[0] === id) await change(redis, field, owner, '')
+    }
+    cursor = next
+  } while (cursor !== '0')
+  do {
+    const match = `*\0${id}`
+    const [next, found] = await redis.zscan(
+      keys.accountNames,
+      cursor,
+      'MATCH',
+      match,
+      'COUNT',
+      scanned,
+    )
+    const members = found.filter((_member, at) => at % 2 === 0)
+    if (members.length > 0) await redis.zrem(keys.accountNames, ...members)
+    cursor = next
+  } while (cursor !== '0')
+}
+
 const script = `
 if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then return 0 end
+if ARGV[3] == '' then return redis.call('HDEL', KEYS[1], ARGV[1]) end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 return 1`
 
-/** Resolves with false when the owner has changed meanwhile; `before` is '' where there was none. */
+/** Resolves with false when the owner has changed meanwhile; `before` or `after` is '' where there is none. */
 async function change(
   redis: Redis,
   field: string,

@@ -5,17 +5,19 @@
 import type { Redis } from '../redis/client.ts'
 import type { Config } from '../config/config.ts'
 import { asked } from '../redis/asked.ts'
-import { GatewayError } from '../errors.ts'
+import { GatewayError, hasCode } from '../errors.ts'
 import { directionOf, listOf } from '../http/page.ts'
 import type { List, Page } from '../http/page.ts'
 import { invalidParameter } from '../http/refusals.ts'
 import { newId } from '../ids.ts'
 import { readMembers } from '../redis/listing.ts'
 import { keys } from '../redis/redis.ts'
-import { nameOwner, takeName } from './account-names.ts'
+import { forgetNames, nameOwner, takeName } from './account-names.ts'
 import type { TakenName, UniqueField } from './account-names.ts'
 import { createKeyBook, given } from './account-keys.ts'
+import { createErasure } from './account-erasure.ts'
 import { accountSettings, newRef } from './api-key.ts'
+import { writeRows } from './open-rows.ts'
 
 /** As the admin API shows it. */
 export interface Account {
@@ -27,9 +29,12 @@ export interface Account {
   readonly external_id: string | null
   readonly metadata: Readonly<Record<string, string>>
   readonly created_at: number
+  /** Only of a deleted account. */
+  readonly deleted_at?: number
 }
 
-export type AccountStatus = 'active' | 'suspended'
+/** `deleting`: its deletion has begun, and has to be called again if it was cut. */
+export type AccountStatus = 'active' | 'suspended' | 'deleting' | 'deleted'
 
 /** An account with the ref that its Redis keys and its API keys carry. */
 export interface StoredAccount {
@@ -45,7 +50,7 @@ export interface Filter {
 export interface AccountFields {
   readonly name?: string
   readonly plan?: string
-  readonly status?: AccountStatus
+  readonly status?: 'active' | 'suspended'
   readonly externalId?: string | null
   readonly metadata?: Readonly<Record<string, string>>
 }
@@ -61,7 +66,7 @@ export type Accounts = ReturnType<typeof createAccounts>
 
 export function createAccounts(redis: Redis, config: Pick<Config, 'plugins'>) {
   const { pepper } = accountSettings.of(config)
-  return { ...createAccountBook(redis), ...createKeyBook(redis, pepper) }
+  return { ...createAccountBook(redis), ...createKeyBook(redis, pepper), ...createErasure(redis) }
 }
 
 export function newAccountSeed(): AccountSeed {
@@ -76,7 +81,8 @@ function createAccountBook(redis: Redis) {
     getAccount,
     createAccount: (fields: AccountFields & { name: string }, seed = newAccountSeed()) =>
       asked(create(redis, fields, seed)),
-    listAccounts: (page: Page) => asked(list(redis, page)),
+    listAccounts: (page: Page) => asked(list(redis, keys.accounts, page)),
+    listDeleted: (page: Page) => asked(list(redis, keys.deletedAccounts, page)),
     /** The account with this name and this external id, where one is given. */
     findAccounts: (filter: Filter) => asked(findAll(redis, filter)),
     setAccount: async (idOrName: string, fields: AccountFields) =>
@@ -89,8 +95,10 @@ async function create(
   fields: AccountFields & { name: string },
   { id, ref, createdAt }: AccountSeed,
 ): Promise<StoredAccount> {
-  // A listed account is complete. It is not written again, because it may have been changed since.
-  if ((await redis.zscore(keys.accounts, `${id}:${ref}`)) === null) {
+  // A listed account is complete. It is not written again, because it may have been changed or deleted since.
+  const lists = [keys.accounts, keys.deletedAccounts]
+  const scores = await Promise.all(lists.map((one) => redis.zscore(one, `${id}:${ref}`)))
+  if (scores.every((score) => score === null)) {
     const { name, plan = 'default', status = 'active', externalId, metadata } = fields
     const row = { id, name, plan, status, created_at: createdAt }
     await withNames(redis, { id, name, externalId }, async () => {
@@ -111,7 +119,12 @@ async function set(
   await withNames(redis, { id: account.id, name, externalId }, async () => {
     // The old name stays in the index: readers compare it with the row, and removing it could race with a rename back.
     if (name !== undefined) await redis.zadd(keys.accountNames, 0, nameMember(name, account.id))
-    if (Object.keys(changes).length > 0) await redis.hset(keys.account(ref), changes)
+    if (Object.keys(changes).length === 0) return
+    await writeRows(redis, ref, [{ key: keys.account(ref), fields: changes }])
+  }).catch(async (error: unknown) => {
+    // The deletion may have forgotten the account's names before this change took them.
+    if (hasCode(error, 'account_deleted')) await forgetNames(redis, account.id)
+    throw error
   })
   return read(redis, ref)
 }
@@ -189,8 +202,11 @@ async function find(redis: Redis, id: string): Promise<StoredAccount | undefined
 }
 
 async function refOf(redis: Redis, id: string): Promise<string | undefined> {
-  const [member] = await redis.zrangebylex(keys.accounts, `[${id}:`, `(${id};`, 'LIMIT', 0, 1)
-  return member && refIn(member)
+  for (const listed of [keys.accounts, keys.deletedAccounts]) {
+    const [member] = await redis.zrangebylex(listed, `[${id}:`, `(${id};`, 'LIMIT', 0, 1)
+    if (member) return refIn(member)
+  }
+  return undefined
 }
 
 async function findByName(redis: Redis, name: string): Promise<StoredAccount> {
@@ -211,9 +227,9 @@ async function findNamed(redis: Redis, name: string): Promise<readonly StoredAcc
   return found.filter(({ account }) => account.name === name)
 }
 
-async function list(redis: Redis, page: Page): Promise<List<Account>> {
+async function list(redis: Redis, listed: string, page: Page): Promise<List<Account>> {
   const { isTurned, ...from } = directionOf(page)
-  const members = await readMembers(redis, keys.accounts, { ...from, count: page.limit + 1 })
+  const members = await readMembers(redis, listed, { ...from, count: page.limit + 1 })
   const refs = members.slice(0, page.limit).map(refIn)
   if (isTurned) refs.reverse()
   const found = await Promise.all(refs.map((ref) => read(redis, ref)))
@@ -228,9 +244,8 @@ function refIn(member: string): string {
 }
 
 async function read(redis: Redis, ref: string): Promise<StoredAccount> {
-  const { id, name, plan, status, external_id, metadata, created_at } = await redis.hgetall(
-    keys.account(ref),
-  )
+  const row = await redis.hgetall(keys.account(ref))
+  const { id, name, plan, external_id, metadata, created_at, deleted_at } = row
   if (id === undefined) throw new GatewayError('account_not_found')
   return {
     ref,
@@ -239,10 +254,17 @@ async function read(redis: Redis, ref: string): Promise<StoredAccount> {
       object: 'account',
       name: name ?? '',
       plan: plan ?? 'default',
-      status: status === 'suspended' ? 'suspended' : 'active',
+      status: statusOf(row),
       external_id: external_id || null,
       metadata: metadata ? JSON.parse(metadata) : {},
       created_at: Number(created_at ?? 0),
+      ...(deleted_at !== undefined && { deleted_at: Number(deleted_at) }),
     },
   }
+}
+
+function statusOf({ status, closed_at, deleted_at }: Readonly<Record<string, string>>) {
+  if (deleted_at !== undefined) return 'deleted'
+  if (closed_at !== undefined) return 'deleting'
+  return status === 'suspended' ? 'suspended' : 'active'
 }

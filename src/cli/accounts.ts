@@ -32,8 +32,10 @@ const list: Command = {
   options: {
     limit: { value: 'N', help: 'the newest N only' },
     'external-id': { value: 'ID', help: 'only the account with this external id' },
+    deleted: { help: 'those that were deleted' },
   },
   async run(call) {
+    if (call.has('deleted')) return listDeleted(call)
     const externalId = call.text('external-id')
     if (externalId !== undefined) {
       const admin = await call.admin()
@@ -46,6 +48,12 @@ const list: Command = {
     const accounts = order === 'asc' ? rows : rows.toReversed()
     return tell(call, listJson(accounts), tableOf(accounts))
   },
+}
+
+async function listDeleted(call: Call): Promise<number> {
+  const admin = await call.admin()
+  const accounts = await collect<Account>(admin, 'accounts?status=deleted', { order: 'asc' })
+  return tell(call, listJson(accounts), tableOf(accounts))
 }
 
 const showOne: Command = {
@@ -86,7 +94,30 @@ const resume = statusCommand(
   'active',
 )
 
-export const accountCommands: readonly Command[] = [create, list, showOne, set, suspend, resume]
+const deletionTimeoutMs = 3_600_000
+
+const remove: Command = {
+  name: 'accounts delete',
+  words: ['ACCOUNT'],
+  summary: 'delete it for ever: keys, sessions, files and names; its transactions stay',
+  options: { forfeit: { help: 'also if it has tokens or owes some' } },
+  async run(call) {
+    const query = call.has('forfeit') ? '?forfeit=true' : ''
+    const target = `${path`accounts/${wordAt(call, 0)}`}${query}`
+    const admin = await call.admin()
+    return show(call, await admin.delete<Account>(target, { timeoutMs: deletionTimeoutMs }))
+  },
+}
+
+export const accountCommands: readonly Command[] = [
+  create,
+  list,
+  showOne,
+  set,
+  suspend,
+  resume,
+  remove,
+]
 
 function fieldsOf(call: Call) {
   return {
@@ -102,16 +133,17 @@ async function change(call: Call, body: object): Promise<number> {
 }
 
 function show(call: Call, account: Account): number {
-  const { id, name, plan, status, external_id, metadata, created_at } = account
+  const { id, name, plan, status, external_id, metadata, created_at, deleted_at } = account
   const pairs = Object.entries(metadata).map(([key, value]) => `${key}=${value}`)
   const shown = {
     id,
-    name,
+    ...(deleted_at === undefined ? { name } : {}),
     plan,
     status,
     ...(external_id === null ? {} : { 'external id': external_id }),
     ...(pairs.length === 0 ? {} : { metadata: pairs.join(' ') }),
     created: formatTime(created_at),
+    ...(deleted_at === undefined ? {} : { deleted: formatTime(deleted_at) }),
   }
   return tell(call, account, card(shown))
 }

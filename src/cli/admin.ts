@@ -35,7 +35,7 @@ export function createAdmin(options: AdminOptions): Admin {
     get: (path, { timeoutMs } = {}) => call({ method: 'GET', path, timeoutMs }),
     post: (path, body) => call({ method: 'POST', path, body, idempotencyKey }),
     patch: (path, body) => call({ method: 'PATCH', path, body }),
-    delete: (path) => call({ method: 'DELETE', path }),
+    delete: (path, { timeoutMs } = {}) => call({ method: 'DELETE', path, timeoutMs }),
   }
 }
 
@@ -52,7 +52,7 @@ export async function collect<T extends { readonly id: string }>(
     const size = Math.min(pageSize, limit - rows.length)
     const after = rows.at(-1)?.id
     const query = `order=${order}&limit=${size}${after === undefined ? '' : `&after=${after}`}`
-    const page = await admin.get<List<T>>(`${path}?${query}`)
+    const page = await admin.get<List<T>>(`${path}${path.includes('?') ? '&' : '?'}${query}`)
     rows.push(...page.data)
     if (!page.has_more || rows.length >= limit || page.data.length === 0) return rows
   }

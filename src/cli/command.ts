@@ -62,7 +62,7 @@ export interface Admin {
   get<T>(path: string, options?: { readonly timeoutMs?: number }): Promise<T>
   post<T>(path: string, body: object): Promise<T>
   patch<T>(path: string, body: object): Promise<T>
-  delete<T>(path: string): Promise<T>
+  delete<T>(path: string, options?: { readonly timeoutMs?: number }): Promise<T>
 }
 
 export interface Call {

@@ -125,7 +125,7 @@ export class Sweeper {
   async #withdraw({ ref, minutes }: Announced): Promise<void> {
     const { redis, scripts } = this.#options
     const latest = Math.max(...minutes)
-    const names = [keys.storage(ref), keys.due(ref)]
+    const names = [keys.storage(ref), keys.due(ref), keys.account(ref)]
     let announcedMinute = 0
     for (let looks = 0; looks < mostLooks; looks++) {
       const reply = await scripts.run('close', names, [`${latest}`, `${announcedMinute}`])

@@ -53,11 +53,16 @@ async function auditAll(options: AuditOptions, ref: string | undefined): Promise
   return { object: 'audit', accounts, entries, differences }
 }
 
-/** In order of creation. */
+/** In order of creation; then those of deleted accounts, whose journals stay. */
 async function* allRefs(redis: Redis): AsyncGenerator<string> {
+  yield* refsIn(redis, keys.accounts)
+  yield* refsIn(redis, keys.deletedAccounts)
+}
+
+async function* refsIn(redis: Redis, list: string): AsyncGenerator<string> {
   let from = '-'
   for (;;) {
-    const members = await redis.zrangebylex(keys.accounts, from, '+', 'LIMIT', 0, pageSize)
+    const members = await redis.zrangebylex(list, from, '+', 'LIMIT', 0, pageSize)
     for (const member of members) yield member.slice(member.indexOf(':') + 1)
     const last = members.at(-1)
     if (last === undefined) return

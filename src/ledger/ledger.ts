@@ -10,6 +10,8 @@ import { createArchive } from './archive.ts'
 import type { ObjectStore } from '../store/store.ts'
 import { audit, refsInGroups } from './audit.ts'
 import { toBalance } from './balance.ts'
+import { createClosing } from './closing.ts'
+import type { Closing } from './closing.ts'
 import { creditOrder, creditRefusal } from './credit.ts'
 import type { CreditRequest } from './credit.ts'
 import { createConnectedClock, createRedisClock } from './clock.ts'
@@ -80,6 +82,8 @@ export interface Ledger extends Admitting, Bookkeeping {
   readonly holds: HoldReader
   /** Which accounts owe something, and how much in all. */
   readonly debtors: Debtors
+  /** The end of an account that is deleted. */
+  readonly closing: Closing
   /** Waits at most `boundMs` for the replies to what was sent; the rest stays in the spool for the next start. */
   close(boundMs?: number): Promise<void>
 }
@@ -89,7 +93,7 @@ const takeUpMs = 5000
 
 export async function createLedger(options: LedgerOptions): Promise<Ledger> {
   const parts = partsOf(options, await openSpool(options.spoolDir, options.events))
-  const { admission, debtors, gate, holds, leases, outbox, spool } = parts
+  const { admission, closing, debtors, gate, holds, leases, outbox, spool } = parts
   outbox.adopt(await spool.takeOver())
   leases.start()
   // The first request then finds the gate open. The wait is bounded, so that the process can report a Redis that refuses.
@@ -111,6 +115,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     spool,
     holds,
     debtors,
+    closing,
     async close(boundMs = 5000) {
       leases.stop()
       gate.stop()
@@ -129,6 +134,7 @@ function partsOf(options: LedgerOptions, spool: Spool) {
   const debtors = createDebtors(link.client)
   const onImplausible = (report: ImplausibleReport) => events.implausible?.(report)
   const onProblem = (message: string, cause: unknown) => events.problem?.(message, cause)
+  const onReaped = (count: number) => events.reaped?.(count)
   const outbox = new Outbox({
     send: (order) => sendOrder(scripts, order),
     isUp: () => link.up,
@@ -158,11 +164,12 @@ function partsOf(options: LedgerOptions, spool: Spool) {
     spool,
     onAdmitted: (hold) => leases.add(hold),
     onUnclear: ({ ref, hmac, holdId }) => void outbox.settle(releaseOrder(ref, hmac, holdId)),
-    onReaped: (count) => events.reaped?.(count),
+    onReaped,
     onOwing: debtors.note,
   })
   const holds = createHoldReader(link.client)
-  return { clock, scripts, spool, outbox, leases, gate, admission, debtors, holds }
+  const closing = createClosing({ scripts, leaseMs, gate, onReaped })
+  return { clock, scripts, spool, outbox, leases, gate, admission, debtors, holds, closing }
 }
 
 /** The scripts; each reply tells the time of Redis, and that Redis is there. */

@@ -15,7 +15,7 @@ import { parseInfo, whyNoGroup, whyNoSingle } from './server-kind.ts'
 
 /** `<ref>`: the 12 base62 characters of an account. `hour` and `day`: whole hours and days since 1970 (UTC). */
 export const keys = {
-  /** hash: id, name, status, plan, external_id, metadata, created_at, granted, spent, reserved, owed, waived, minute, requests, tokens, `open:<key id>` (open holds of that key) */
+  /** hash: id, name, status, plan, external_id, metadata, created_at, granted, spent, reserved, owed, waived, minute, requests, tokens, `open:<key id>` (open holds of that key); of one that is deleted also closed_at, written_off (its books are closed), deleted_at (s) */
   account: (ref: string) => `{${ref}}:account`,
   /** hash: id, name, hint, scopes, models, expires_at, revoked_at, created_at, last_used_at, rpm, tpm, concurrency, minute, requests, tokens */
   key: (ref: string, hmac: string) => `{${ref}}:key:${hmac}`,
@@ -63,6 +63,8 @@ export const keys = {
   rate: (ref: string) => `{${ref}}:rate`,
   /** zset, all scores 0: `<account id>:<ref>`, so lexicographic order is creation order */
   accounts: 'accounts',
+  /** zset, as `accounts`: those that were deleted */
+  deletedAccounts: 'deleted-accounts',
   /** zset, all scores 0: `<name>\0<account id>`; names that were given up stay, so readers compare */
   accountNames: 'account-names',
   /** hash: `name:<name>` and `external:<external id>` → the account's id, and, until the account has the name, when (ms) it began to take it; names that were given up stay, so readers compare */

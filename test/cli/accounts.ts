@@ -68,3 +68,21 @@ t.test('the same --idempotency-key creates one account', async (t) => {
   t.equal((await create()).out, (await create()).out)
   t.equal((await cli('accounts', 'list')).out.split('\n').length, 3)
 })
+
+t.test('an account is deleted, with its tokens only by --forfeit, and listed apart', async (t) => {
+  const { cli, call } = await startCli(t)
+  const { id } = (await call('POST accounts', { name: 'Ana' })).body
+  await call(`POST accounts/${id}/topup`, { amount: 5 })
+  t.match(await cli('accounts', 'delete', 'Ana'), {
+    code: 1,
+    out: '',
+    err: /has 5 tokens, .* or forfeit that\. \(account_not_empty/,
+  })
+  const deleted = await cli('accounts', 'delete', 'Ana', '--forfeit')
+  t.match(deleted, { code: 0, out: /^id +acct_\w+\nplan +default\nstatus +deleted\n/ })
+  t.equal((await cli('accounts', 'list')).out.split('\n').length, 2)
+  const { out } = await cli('accounts', 'list', '--deleted', '--json')
+  t.match(JSON.parse(out), { data: [{ id, status: 'deleted' }] })
+  t.match((await cli('transactions', id)).out, /adjustment/)
+  t.equal((await cli('audit')).code, 0)
+})

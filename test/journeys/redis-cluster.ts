@@ -9,6 +9,7 @@ import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { useSessionsAndFiles } from '../fixtures/every-part.ts'
 import { accountsFor, breakUnderLoad } from '../fixtures/fail-over.ts'
+import { keysOf } from '../fixtures/files-left.ts'
 import { startGateway } from '../fixtures/gateway.ts'
 import {
   ask,
@@ -59,6 +60,27 @@ t.test('every part works, for accounts on each primary', async (t) => {
       t.equal((await gateway.admin('POST', path, { amount: 7 }, paid)).status, 200)
     }
     t.equal((await transactionsOf(other, account)).filter(({ amount }) => amount === 7).length, 1)
+  }
+  t.same(await differencesOf(one), [])
+})
+
+t.test('an account on any primary is deleted, and leaves its books alone', async (t) => {
+  const ports = new Set<number>()
+  const { redis } = one.gateway
+  while (ports.size < 3) {
+    const account = await one.account(10_000)
+    const { port } = await primaryOf(account)
+    if (ports.has(port)) continue
+    ports.add(port)
+    await useSessionsAndFiles(t, one, account.key)
+    const talk = chatOf(t, one, account)
+    await (await talk.send(await talk.session())).end()
+    t.equal((await other.admin('DELETE', `accounts/${account.id}?forfeit=true`)).status, 200)
+    t.equal((await one.call('/v1/models', account.key)).status, 401)
+    const tag = `{${refOf(account)}}:`
+    const left = (await keysOf(redis.client)).filter((key) => key.startsWith(tag))
+    const lasting = left.filter((key) => !/:(usage|settled|credit):|:(due|storage)$/.test(key))
+    t.same(lasting.toSorted(), [`${tag}account`, `${tag}journal`])
   }
   t.same(await differencesOf(one), [])
 })

@@ -23,7 +23,39 @@ const limits = ['ledger/limits.ts', 'ledger/ledger.ts']
 const shadow = ['ledger/shadow.ts', 'ledger/property.ts']
 const wide = ['ledger/ledger.ts', 'ledger/property.ts']
 
+const closing = ['ledger/closing.ts']
+
 export const mutants: readonly Mutant[] = [
+  lua(
+    'close',
+    'if not is_closed and not is_empty and not is_forfeited then',
+    'if false then',
+    closing,
+  ),
+  lua(
+    'write_off',
+    'local amount = forgiven - (account.granted - account.spent)',
+    'local amount = forgiven',
+    closing,
+  ),
+  lua(
+    'credit',
+    "if call('HEXISTS', account_key, 'closed_at') == 1 then return { 'account_deleted', now } end",
+    '',
+    closing,
+  ),
+  lua(
+    'settle',
+    "if not opened and call('HEXISTS', account_key, 'written_off') == 1 then return { 'late', now } end",
+    '',
+    closing,
+  ),
+  one(
+    'accounts/lua/storage.lua',
+    "if call('HEXISTS', account, 'closed_at') == 1 then return false end",
+    '',
+    'sessions/account-removal.ts',
+  ),
   lua(
     'admit',
     'local amount = math.min(want, available, math.max(min, math.floor(available / shares)))',

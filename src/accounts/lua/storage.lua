@@ -50,8 +50,10 @@ local function read_storage(storage, now)
   return { sessions = sessions, frames = frames, claims = claims, told = told, bytes = bytes }
 end
 
--- Whether an account may store so many bytes: up to `quota`, and without money no more than `unpaid` either.
+-- Whether an account may store so many bytes: up to `quota`, and without money no more than `unpaid` either. An account
+-- that is being deleted has room for nothing: what a request that was accepted before would store, nobody would delete.
 local function fits(account, bytes, quota, unpaid)
+  if call('HEXISTS', account, 'closed_at') == 1 then return false end
   if bytes <= math.min(quota, unpaid) then return true end
   if bytes > quota then return false end
   local granted, spent = unpack(call('HMGET', account, 'granted', 'spent'))

@@ -1,10 +1,11 @@
 -- Purpose: closes the minutes up to one whose announcements a sweeper wants to remove: nothing is due, or a later
 -- announcement covers it. From here on, no script may add to `due` under a closed minute.
--- KEYS: storage, due
+-- Of a deleted account, for which nothing becomes due any more, the row of its storage goes.
+-- KEYS: storage, due, account
 -- ARGV: 1 the minute; 2 a later one that is announced, or 0
 -- Reply: ok, now | stays, now: what is due is of that minute | announce, now, minute
 
-local storage, due = KEYS[1], KEYS[2]
+local storage, due, account = KEYS[1], KEYS[2], KEYS[3]
 local minute, announced = number(ARGV[1]), number(ARGV[2])
 
 local now = now_ms()
@@ -14,6 +15,10 @@ if first_due_ms then
   local first_minute = math.max(math.floor(number(first_due_ms) / 60000), closed + 1)
   if first_minute <= minute then return { 'stays', now } end
   if first_minute ~= announced then return { 'announce', now, int(first_minute) } end
+end
+if not first_due_ms and call('HEXISTS', account, 'deleted_at') == 1 then
+  call('UNLINK', storage)
+  return { 'ok', now }
 end
 if minute > closed then call('HSET', storage, 'closed', int(minute)) end
 return { 'ok', now }

@@ -4,7 +4,8 @@
 -- ARGV: 1 amount, signed; 2 hash of the request; 3 type: topup | adjustment; 4 meta;
 --       5 when the credit was first made, ms: one older than a day without a stored answer is refused as late
 -- Reply: ok, now, entry id, amount, balance, 1 = it was made before
---      | late, now | account_not_found, now | idempotency_key_reused, now | invalid_parameter, now
+--      | late, now | account_not_found, now | account_deleted, now | idempotency_key_reused, now
+--      | invalid_parameter, now
 --      | insufficient_balance, now, available, owed
 
 local answer_key = KEYS[5]
@@ -19,6 +20,7 @@ if answered then
   if of_hash ~= hash then return { 'idempotency_key_reused', now } end
   return { 'ok', now, entry, of_amount, balance, 1 }
 end
+if call('HEXISTS', account_key, 'closed_at') == 1 then return { 'account_deleted', now } end
 if now - first_made > DAY_MS then return { 'late', now } end
 if amount > MAX_AMOUNT - account.granted then return { 'invalid_parameter', now } end
 local available = available_of(account)

@@ -26,6 +26,8 @@ if mark and string.sub(mark, 1, 1) == 's' then
 end
 local opened = call('HGET', hold_rows, id)
 if not opened and not mark and now - made_at(id) > DAY_MS then return { 'late', now } end
+-- The books of a deleted account are closed.
+if not opened and call('HEXISTS', account_key, 'written_off') == 1 then return { 'late', now } end
 
 local held = 0
 if opened then

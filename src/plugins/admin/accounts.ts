@@ -1,11 +1,12 @@
-// Accounts over HTTP: create, list, show, change. `:id` in the path may be the account's id or its exact name.
+// Accounts over HTTP: create, list, show, change, delete. `:id` in the path may be the account's id or its exact name.
 
 import { z } from '../../config/schema.ts'
 import type { Gateway } from '../../plugin.ts'
 import { invalid, parseFields } from '../../http/fields.ts'
 import { listOf, pageQuery, parseIdPage, single } from '../../http/page.ts'
+import { createAccountRemoval } from '../../sessions/account-removal.ts'
 import { newAccountSeed } from '../../accounts/accounts.ts'
-import type { AccountFields } from '../../accounts/accounts.ts'
+import type { Account, AccountFields } from '../../accounts/accounts.ts'
 import { json } from '../../exchange.ts'
 import type { Answer, Exchange, Route } from '../../exchange.ts'
 import { once } from './once.ts'
@@ -30,6 +31,7 @@ export const change = z.strictObject({ name: name.optional(), ...fields })
 
 export function accountRoutes(gateway: Gateway): readonly Route[] {
   const { accounts, config } = gateway
+  const remove = createAccountRemoval(gateway)
   const toFields = <T extends z.infer<typeof change>>({ external_id, ...rest }: T) => {
     const { plan } = rest
     if (plan !== undefined && !config.plans.has(plan)) {
@@ -51,15 +53,37 @@ export function accountRoutes(gateway: Gateway): readonly Route[] {
       const { account } = await accounts.setAccount(idOf(x), toFields(parseFields(x.body, change)))
       return json(account)
     }),
+    route(
+      'DELETE',
+      'accounts/:id',
+      async (x) => {
+        const forfeit = isForfeited(x.query)
+        const { account } = await remove(await accounts.getAccount(idOf(x)), forfeit)
+        return json(account)
+      },
+      ['forfeit'],
+    ),
   ]
 }
 
-const filters = ['name', 'external_id'] as const
+function isForfeited(query: URLSearchParams): boolean {
+  const text = single(query, 'forfeit') ?? 'false'
+  if (text !== 'true' && text !== 'false') throw invalid('forfeit', 'write true or false')
+  return text === 'true'
+}
 
-/** Lists all accounts, or the one with the name or external id of the query: each is unique. */
+const filters = ['name', 'external_id', 'status'] as const
+
+/** Lists all accounts, or the deleted ones, or the one with the name or external id of the query: each is unique. */
 async function listed({ accounts }: Gateway, { query }: Exchange): Promise<Answer> {
   const page = parseIdPage(query, 'acct')
-  const [name, externalId] = filters.map((filter) => single(query, filter))
+  const [name, externalId, status] = filters.map((filter) => single(query, filter))
+  if (status !== undefined) {
+    if (status !== 'deleted') throw invalid('status', 'write deleted, or leave it out')
+    // Deleted accounts have neither name nor external id.
+    const hasNames = name !== undefined || externalId !== undefined
+    return json(hasNames ? listOf<Account>([], false) : await accounts.listDeleted(page))
+  }
   if (name === undefined && externalId === undefined) return json(await accounts.listAccounts(page))
   const found = await accounts.findAccounts({ name, externalId })
   return json(

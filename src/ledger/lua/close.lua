@@ -1,0 +1,28 @@
+-- Purpose: closes an account for ever, before its rows are deleted: it is suspended, and nothing more can be credited to
+-- it, stored for it, or written into its row. Reaps expired holds on the way. Calling it again has no further effect.
+-- KEYS: account, hold leases, hold rows, journal
+-- ARGV: 1 lease ms; 2 '1' = also an account that has or owes tokens
+-- Reply: ok, now, reaped | again, now, reaped | account_not_found, now, 0
+--      | account_not_empty, now, reaped, balance, reserved, owed
+
+local lease, is_forfeited = tonumber(ARGV[1]), ARGV[2] == '1'
+
+local now = now_ms()
+local account = read_account()
+if not account.id then return { 'account_not_found', now, 0 } end
+local reap = find_expired(account, now, lease)
+local balance = account.granted - account.spent
+local is_closed = call('HEXISTS', account_key, 'closed_at') == 1
+local is_empty = balance == 0 and account.owed == 0
+
+-- A deletion makes room, so it goes on when Redis' memory is full.
+write_when_full()
+write_reaping(account, reap)
+if reap.more then return { 'again', now, #reap.charges } end
+if not is_closed and not is_empty and not is_forfeited then
+  return { 'account_not_empty', now, #reap.charges, int(balance), int(account.reserved), int(account.owed) }
+end
+-- A gateway of an earlier version knows nothing of `closed_at`, but it refuses the keys of a suspended account.
+call('HSET', account_key, 'status', 'suspended')
+call('HSETNX', account_key, 'closed_at', int(math.floor(now / 1000)))
+return { 'ok', now, #reap.charges }
