@@ -68,3 +68,18 @@ function count(value: number): number {
 }
 
 const bounded = (value: bigint): number => Number(value < most ? value : most)
+
+/** As the APIs show it: numbers as they stand in gateway.yaml. */
+export function showPrice({ input, output, cachedInput, request }: Price) {
+  return {
+    input: decimal(input),
+    output: decimal(output),
+    cached_input: decimal(cachedInput),
+    request: decimal(request),
+  }
+}
+
+/** Prices are small enough for a double. */
+function decimal(microUnits: bigint): number {
+  return Number(microUnits) / Number(micro)
+}

@@ -1,18 +1,31 @@
-// GET /v1/models: the configured models that the caller's key and plan may use, in OpenAI's list shape.
+// GET /v1/models: the configured models that the caller's key and plan may use, in OpenAI's list shape, with what each
+// costs and takes in fields of its own.
 
+import type { Model } from '../config/config.ts'
 import { noKeys } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
 import { answering, json } from '../exchange.ts'
 import type { Exchange } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { mayUse } from '../accounts/plan.ts'
+import { showPrice } from '../ledger/price.ts'
 
 export const models: Plugin = {
   name: 'models',
   schema: noKeys,
   setup(gateway) {
     const created = Math.floor(Date.now() / 1000)
-    const shape = (id: string) => ({ id, object: 'model', created, owned_by: 'tollgate' })
+    const shape = ({ name, model }: NamedModel) => ({
+      id: name,
+      object: 'model',
+      created,
+      owned_by: 'tollgate',
+      price: showPrice(model.price),
+      context_window: model.contextWindow,
+      max_output_tokens: model.maxOutputTokens,
+      accepts: model.accepts,
+      endpoints: model.endpoints,
+    })
     return {
       routes: [
         {
@@ -32,8 +45,9 @@ export const models: Plugin = {
           body: 'none',
           begin: answering(async (x) => {
             const id = x.params['*'] ?? ''
-            if (!namesFor(gateway, x).includes(id)) throw new GatewayError('model_not_found')
-            return json(shape(id))
+            const found = namesFor(gateway, x).find(({ name }) => name === id)
+            if (!found) throw new GatewayError('model_not_found')
+            return json(shape(found))
           }),
         },
       ],
@@ -41,9 +55,14 @@ export const models: Plugin = {
   },
 }
 
+interface NamedModel {
+  readonly name: string
+  readonly model: Model
+}
+
 /** Ids and aliases that the caller may use. */
-function namesFor({ config }: Gateway, { identity }: Exchange): readonly string[] {
+function namesFor({ config }: Gateway, { identity }: Exchange): readonly NamedModel[] {
   return [...config.models.values()]
     .filter((model) => identity && mayUse(identity, model, config))
-    .flatMap((model) => [model.id, ...model.aliases])
+    .flatMap((model) => [model.id, ...model.aliases].map((name) => ({ name, model })))
 }

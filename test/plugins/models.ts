@@ -14,6 +14,21 @@ plans:
   cheap: { models: [small, org/large-2] }
 `
 
+const dear = await startGateway(t, {
+  yaml: `
+models:
+  dear:
+    aliases: [nick]
+    targets: [{ url: 'http://127.0.0.1:1/v1' }]
+    price: { input: 0.07, output: 4, cached_input: 0.035, request: 12 }
+    context_window: 32768
+    max_output_tokens: 2048
+    accepts: [text, image]
+    endpoints: [chat, embeddings]
+  free: { targets: [{ url: 'http://127.0.0.1:1/v1' }], price: { input: 0, output: 0 } }
+`,
+})
+
 type List = Page<{ readonly id: string }>
 
 t.test('lists ids and aliases in the shape that SDKs expect', async (t) => {
@@ -54,6 +69,24 @@ t.test('one model is found by an id with a slash, escaped or not', async (t) => 
   const unknown = await gateway.call('/v1/models/none', key)
   t.equal(unknown.status, 404)
   t.match(await unknown.json(), { error: { code: 'model_not_found' } })
+})
+
+t.test('each name says what it costs, takes and gives', async (t) => {
+  const { key } = await dear.account(0)
+  const told = {
+    price: { input: 0.07, output: 4, cached_input: 0.035, request: 12 },
+    context_window: 32_768,
+    max_output_tokens: 2048,
+    accepts: ['text', 'image'],
+    endpoints: ['chat', 'embeddings'],
+  }
+  const list = (await (await dear.call('/v1/models', key)).json()) as List
+  t.match(list.data, [
+    { id: 'dear', ...told },
+    { id: 'nick', ...told },
+    { id: 'free', price: { input: 0, output: 0, cached_input: 0, request: 0 } },
+  ])
+  t.match(await (await dear.call('/v1/models/nick', key)).json(), { id: 'nick', ...told })
 })
 
 t.test('it requires a key', async (t) => {

@@ -14,6 +14,15 @@ import {
 
 const sessions = '/api/chat/sessions'
 
+/** What the gateway says of a model in fields of its own. */
+const told = {
+  price: { input: 0.07, output: 4, cached_input: 0.035, request: 12 },
+  context_window: 32_768,
+  max_output_tokens: 2048,
+  accepts: ['text', 'image'],
+  endpoints: ['chat', 'embeddings'],
+}
+
 function page(from: number, count: number): readonly Json[] {
   return Array.from({ length: count }, (_, i) => sessionObject(`sess_${from + i}`))
 }
@@ -210,10 +219,10 @@ export const resources: readonly Case[] = [
   one('models, whose names may have a slash', {
     answers: [
       list([{ id: 'org/model', object: 'model', owned_by: 'x' }], false),
-      { json: { id: 'org/model', object: 'model' } },
+      { json: { id: 'org/model', object: 'model', ...told } },
     ],
     steps: [{ op: 'models.list' }, { op: 'models.retrieve', id: 'org/model' }],
-    saw: [{ ok: [{ id: 'org/model' }] }, { ok: { id: 'org/model' } }],
+    saw: [{ ok: [{ id: 'org/model' }] }, { ok: { id: 'org/model', ...told } }],
     sent: [{ path: '/v1/models' }, { path: '/v1/models/org%2Fmodel' }],
   }),
   one('files: describe, list, delete', {

@@ -40,10 +40,10 @@ pub use files::Files;
 pub use list::{Items, List, Order, Page};
 pub use message_stream::MessageStream;
 pub use messages::{Message, Messages, OnDisconnect};
-pub use models::Models;
+pub use models::{Model, ModelPrice, Models};
 pub use sessions::{SessionParams, Sessions};
 pub use types::{
-    Balance, ChatMessage, Extra, FileObject, FinishReason, MessageStatus, Model, Role, Session, TransactionType, Usage,
+    Balance, ChatMessage, Extra, FileObject, FinishReason, MessageStatus, Role, Session, TransactionType, Usage,
 };
 pub use upload::Upload;
 

@@ -243,18 +243,6 @@ pub struct FileObject {
     pub extra: Extra,
 }
 
-/// A model that the key may use.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-#[non_exhaustive]
-pub struct Model {
-    /// Its name.
-    pub id: String,
-    /// Everything else.
-    #[serde(flatten)]
-    pub extra: Extra,
-}
-
 /// What is left. In tokens.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

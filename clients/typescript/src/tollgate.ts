@@ -53,7 +53,7 @@ export type {
   SendParams,
   SendTurns,
 } from './messages.ts'
-export type { Model, Models } from './models.ts'
+export type { Model, ModelPrice, Models } from './models.ts'
 export type { ListedSession, Session, SessionParams, Sessions } from './sessions.ts'
 export type { ChatStream } from './stream.ts'
 export type { CallOptions } from './transport.ts'

@@ -1,12 +1,13 @@
 // The configuration over HTTP, without secrets: models with their targets and what this process knows of these, the
 // whole effective configuration, and the reload, which takes up a changed one.
 
-import type { Model, Price, Target } from '../../config/config.ts'
+import type { Model, Target } from '../../config/config.ts'
 import type { Change, Shown } from '../../config/diff.ts'
 import { formatPath } from '../../config/problem.ts'
 import type { Gateway, TargetReport } from '../../plugin.ts'
 import { reportTargets } from '../../upkeep.ts'
 import { listOf } from '../../http/page.ts'
+import { showPrice } from '../../ledger/price.ts'
 import { json } from '../../exchange.ts'
 import type { Route } from '../../exchange.ts'
 import { route } from './route.ts'
@@ -85,18 +86,4 @@ const unknown = { state: 'up', since: 0, open: 0, failures: 0 }
 function withoutQuery(text: string): string {
   const url = URL.parse(text)
   return url && url.host !== '' ? `${url.protocol}//${url.host}${url.pathname}` : text
-}
-
-function showPrice({ input, output, cachedInput, request }: Price) {
-  return {
-    input: decimal(input),
-    output: decimal(output),
-    cached_input: decimal(cachedInput),
-    request: decimal(request),
-  }
-}
-
-/** Turns micro-units into the number as written in gateway.yaml; prices are small enough for a double. */
-function decimal(micro: bigint): number {
-  return Number(micro) / 1_000_000
 }

@@ -27,7 +27,7 @@ from ._errors import (
 from ._files import File, FileListParams, Files
 from ._message import Message
 from ._messages import MessageParams, Messages
-from ._models import Model, Models
+from ._models import Model, ModelPrice, Models
 from ._pages import AsyncList, AsyncPage, ListParams, Page
 from ._request import Options
 from ._sessions import ListedSession, Session, SessionParams, Sessions
@@ -71,6 +71,7 @@ __all__ = [
     "MessageStream",
     "Messages",
     "Model",
+    "ModelPrice",
     "Models",
     "NotFoundError",
     "Options",
