@@ -97,8 +97,8 @@ export async function startGateway(
   const config = await prepareData(loaded, { log, undo, role })
   // Requests may come before `Editions.open` has returned.
   const taken: { editions?: Editions } = {}
-  const plans = () => (taken.editions?.current.config ?? config).plans
-  const core = await openParts(config, { ...options, undo, plans, role })
+  const configNow = () => taken.editions?.current.config ?? config
+  const core = await openParts(config, { ...options, undo, configNow, role })
   const workers = role?.is === 'supervisor' ? role.workers : undefined
   const ends = undo.use(new AsyncDisposableStack())
   const build = (next: Config, shown: Shown): Gateway => ({
@@ -164,11 +164,11 @@ interface Opening {
 
 interface Parts extends Opening {
   readonly version: string
-  readonly plans: () => Config['plans']
+  readonly configNow: () => Config
 }
 
 /** What lives as long as the process, whatever its configuration. */
-async function openParts(config: Config, { log, undo, version, plans, role }: Parts) {
+async function openParts(config: Config, { log, undo, version, configNow, role }: Parts) {
   const redis = await openRedis(config, { log, undo, role })
   const own = createMetrics(version)
   const metrics =
@@ -176,6 +176,7 @@ async function openParts(config: Config, { log, undo, version, plans, role }: Pa
   metrics.configReloadOk.set(1)
   const store = await openStore(config.store, { metrics })
   undo.defer(() => store.close())
+  const plans = () => configNow().plans
   const { ledger } = kept(undo, await openLedger(config, { redis, store, metrics, log, plans }))
   const shelved = await openShelf(config, { redis, store, metrics, log })
   const shelf = shelved && kept(undo, shelved).shelf
@@ -187,7 +188,7 @@ async function openParts(config: Config, { log, undo, version, plans, role }: Pa
   const checks = role?.is === 'supervisor' ? undefined : checksOf(targets, { config, log, undo })
   const parts = { redis, ledger, store, shelf, metrics, log, pools, targets, checks, state }
   watchGauges(parts, undo)
-  if (role?.is !== 'worker') keepBooks(parts, undo)
+  if (role?.is !== 'worker') keepBooks({ ...parts, configNow }, undo)
   return parts
 }
 

@@ -99,6 +99,10 @@ export function createMetrics(version: string) {
       'basis',
     ),
     owed: gauge('owed_tokens', 'Balance tokens that all accounts owe, read once a minute.'),
+    lowAccounts: gauge(
+      'accounts_low',
+      'Accounts with fewer balance tokens than plugins.account.low_balance, counted once an hour.',
+    ),
     implausible: counter(
       'implausible_tokens_total',
       'Balance tokens that backends reported beyond what a request can have used; not charged.',

@@ -1,6 +1,8 @@
 // What a gateway does at intervals: reads its gauges, and what one process does for all: archives the journal, sums up
-// what accounts owe. And what it tells of itself when it is asked.
+// what accounts owe, counts those with little left. And what it tells of itself when it is asked.
 
+import { lowBalance } from './accounts/low-balance.ts'
+import type { Config } from './config/config.ts'
 import type { Gateway, TargetReport } from './plugin.ts'
 import { isOutage } from './redis/scripts.ts'
 
@@ -34,9 +36,14 @@ export function watchGauges(
   createEvery(undo)(1000, look)
 }
 
+interface Books extends Watched {
+  /** As it is now. */
+  readonly configNow: () => Pick<Config, 'plugins'>
+}
+
 /** For all accounts; one process of a gateway does this. */
 export function keepBooks(
-  { ledger, metrics, redis, log }: Watched,
+  { ledger, metrics, redis, log, configNow }: Books,
   undo: AsyncDisposableStack,
 ): void {
   const every = createEvery(undo)
@@ -49,7 +56,14 @@ export function keepBooks(
   }
   readOwed()
   every(owedEveryMs, readOwed)
+  const countLow = () => {
+    const { low_balance: threshold } = lowBalance.of(configNow())
+    const uncounted = notDone('the accounts with a low balance could not be counted')
+    ledger.countLow(threshold).then((count) => metrics.lowAccounts.set(count), uncounted)
+  }
+  countLow()
   every(archiveEveryMs, () => {
+    countLow()
     ledger
       .archive()
       .catch(notDone('the journal could not be archived: the gateway tries again in an hour'))

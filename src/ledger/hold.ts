@@ -46,6 +46,8 @@ export interface HoldFields {
   readonly isShadow: boolean
   /** In shadow mode: what would have refused it. */
   readonly wouldRefuse: ExcusedCode | undefined
+  /** Balance tokens that the account had available before this hold. */
+  readonly available: number
 }
 
 export class Hold implements Linked<Hold> {

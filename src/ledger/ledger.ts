@@ -29,6 +29,7 @@ import { ledgerScripts } from './library.ts'
 import type { LedgerScripts } from './library.ts'
 import { createSettle, releaseOrder, reportSettled, sendOrder } from './orders.ts'
 import type { ImplausibleReport, Settle } from './orders.ts'
+import { countLow } from './low-accounts.ts'
 import { Outbox } from './outbox.ts'
 import { createScripts } from '../redis/scripts.ts'
 import type { ScriptLink } from '../redis/scripts.ts'
@@ -257,6 +258,8 @@ function bookkeeping(options: LedgerOptions, parts: Parts) {
     async audit(ref?: string) {
       return { ...(await audit(journal, ref)), late: await spool.countLate() }
     },
+    /** Accounts with fewer than `threshold` tokens available. Reads all of them. */
+    countLow: (threshold: number) => countLow(link.client, threshold),
     /** Moves journal entries older than `journalKeepMs` to the store. Resolves with how many. Any gateway may do this at any time. */
     async archive(): Promise<number> {
       let count = 0

@@ -68,6 +68,8 @@ function granted(reply: Reply) {
     mostTokens: mostAt(reply, 14),
     /** With what it would have been refused, if this were not shadow mode. */
     wouldRefuse: excusable.find((code) => code === textAt(reply, 15)),
+    /** Balance tokens that were available before this hold. */
+    available: numberAt(reply, 16),
     nowMs: reply.nowMs,
   }
 }
@@ -78,9 +80,9 @@ type NewHold = Pick<
 >
 
 export function toHold(asked: NewHold, granted: AdmitGranted): Hold {
-  const { limits, accountId, accountName, plan, keyId, wouldRefuse, nowMs } = granted
+  const { limits, accountId, accountName, plan, keyId, wouldRefuse, available, nowMs } = granted
   const minute = Math.floor(nowMs / minuteMs)
-  const found = { accountId, accountName, plan, keyId, limits, minute, wouldRefuse }
+  const found = { accountId, accountName, plan, keyId, limits, minute, wouldRefuse, available }
   return new Hold({ ...asked, ...found }, granted.amount)
 }
 

@@ -1,5 +1,6 @@
 // An account's balance, transactions and usage, read straight from the ledger.
 
+import { lowBalanceHeaders } from '../accounts/low-balance.ts'
 import { noKeys } from '../config/schema.ts'
 import { answering, json, refOf } from '../exchange.ts'
 import type { Exchange, Route } from '../exchange.ts'
@@ -11,7 +12,7 @@ import type { Plugin } from '../plugin.ts'
 export const billing: Plugin = {
   name: 'billing',
   schema: noKeys,
-  setup({ ledger }) {
+  setup({ ledger, config }) {
     const get = (
       path: string,
       read: (x: Exchange, ref: string) => Promise<object>,
@@ -26,7 +27,11 @@ export const billing: Plugin = {
     })
     return {
       routes: [
-        get('balance', (_x, ref) => ledger.balance(ref)),
+        get('balance', async (x, ref) => {
+          const balance = await ledger.balance(ref)
+          Object.assign(x.replyHeaders, lowBalanceHeaders(config, balance.available))
+          return balance
+        }),
         get(
           'transactions',
           (x, ref) => ledger.transactions(ref, parsePage(x.query, isTransactionId)),

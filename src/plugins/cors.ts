@@ -33,6 +33,7 @@ const exposed = [
   'retry-after-ms',
   'openai-processing-ms',
   'openai-version',
+  'x-tollgate-balance-low',
   ...['limit', 'remaining', 'reset'].flatMap((what) => [
     `x-ratelimit-${what}-requests`,
     `x-ratelimit-${what}-tokens`,

@@ -12,6 +12,7 @@ import { noProgress } from '../ledger/hold.ts'
 import type { Hold, Progress } from '../ledger/hold.ts'
 import { ledgerSettings } from '../ledger/open.ts'
 import { charge, outputAfforded } from '../ledger/price.ts'
+import { lowBalanceHeaders } from '../accounts/low-balance.ts'
 import { enforcement } from '../accounts/plan.ts'
 import { Slices } from '../ledger/slices.ts'
 import { runawayAt } from '../backend/generated.ts'
@@ -62,6 +63,7 @@ export const metering: Plugin<MeteringConfig> = {
 
 function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
   const { ledger } = gateway
+  const low = (available: number) => lowBalanceHeaders(gateway.config, available)
   const isShadow = !config.enforce
   let hold: Hold | undefined
   let slices: Slices | undefined
@@ -83,12 +85,16 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       const costs = admissionOf(want, config)
       const { isSliced } = costs
       const request = { ...x.caller, ...costs, holdId, model: model.id, meta, isShadow }
-      hold = await ledger.admit(request)
+      hold = await ledger.admit(request).catch((error: unknown) => {
+        const { available } = (error instanceof GatewayError && error.shortage) || {}
+        if (available !== undefined) Object.assign(x.replyHeaders, low(available))
+        throw error
+      })
       hold.onStop((reason) => x.stop?.(reason))
       x.identity = hold.fields
       x.facts.wouldRefuse = hold.fields.wouldRefuse
       isShort = isShadow && !isSliced && hold.amount < costs.want
-      Object.assign(x.replyHeaders, limitHeaders(hold.fields.limits))
+      Object.assign(x.replyHeaders, limitHeaders(hold.fields.limits), low(hold.fields.available))
       const outputPerChoice = outputGranted(want, hold, isSliced)
       const { slice } = config.hold
       const { read, gauge } = progressOf(x, want)

@@ -17,7 +17,7 @@ t.test('a hold, with limits that reset at the end of the minute', async (t) => {
     [3, 2, -1, -1],
     ['acct', 'A', 'p', 'key'],
   ]
-  t.strictSame(admitted('ok', 1, ...limits, '400', '7', ...account, '9', -1, ''), {
+  t.strictSame(admitted('ok', 1, ...limits, '400', '7', ...account, '9', -1, '', '500'), {
     is: 'answer',
     reaped: 1,
     answer: {
@@ -32,10 +32,12 @@ t.test('a hold, with limits that reset at the end of the minute', async (t) => {
       owed: 9,
       mostTokens: Infinity,
       wouldRefuse: undefined,
+      available: 500,
       nowMs,
     },
   })
-  const noted = admitted('ok', 1, ...limits, '0', '0', ...account, '9', -1, 'insufficient_balance')
+  const code = 'insufficient_balance'
+  const noted = admitted('ok', 1, ...limits, '0', '0', ...account, '9', -1, code, '0')
   t.match(noted, { answer: { wouldRefuse: 'insufficient_balance' } })
 })
 

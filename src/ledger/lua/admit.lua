@@ -10,7 +10,8 @@
 -- Reply: ok, now, reaped, limit of requests, remaining, limit of tokens, remaining (-1 = none), granted amount,
 --          charged before, account id, name, plan, key id, what the account owes,
 --          the lower token limit of account and key (-1 = none): no more than this was counted;
---          the error code with which shadow mode would have refused, else ''
+--          the error code with which shadow mode would have refused, else '';
+--          what was available before this hold
 --      | plan, now, actual | again, now, reaped
 --      | <error code>, now, reaped, limit of requests, remaining, limit of tokens, remaining, which, available,
 --          account id, key id, what the account owes, the lower token limit; for an unknown key only
@@ -139,7 +140,7 @@ if not is_reopening then touch_key(key_key, key, now) end
 if is_open then
   local held = number(match(row, '^%d+'))
   return answer('ok', int(held), int(before.charge), account.id, account.name, account.plan, key.id,
-    int(account.owed), shown_most, '')
+    int(account.owed), shown_most, '', int(available + held))
 end
 
 account.reserved = account.reserved + amount
@@ -159,4 +160,4 @@ call('HINCRBY', account_key, 'open:' .. key.id, 1)
 call('HSET', hold_rows, id, int(amount) .. ' 0 0 0 0 ' .. key.id .. ' ' .. tail)
 call('ZADD', hold_leases, int(now + lease), id)
 return answer('ok', int(amount), int(before.charge), account.id, account.name, account.plan, key.id,
-  int(account.owed), shown_most, is_excused and short or '')
+  int(account.owed), shown_most, is_excused and short or '', int(available))
