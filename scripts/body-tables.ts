@@ -3,7 +3,9 @@
 
 import type { ZodObject } from 'zod'
 import { z } from '../src/config/schema.ts'
+import * as entry from '../src/plugins/account/entry.ts'
 import * as accounts from '../src/plugins/admin/accounts.ts'
+import * as keyFields from '../src/accounts/key-fields.ts'
 import * as keys from '../src/plugins/admin/keys.ts'
 import * as money from '../src/plugins/admin/money.ts'
 import { schema as sessionFields } from '../src/plugins/sessions/resource.ts'
@@ -44,7 +46,7 @@ const bodies: Readonly<Record<string, readonly [ZodObject, Sentences]>> = {
     },
   ],
   'key-creation': [
-    keys.creation,
+    keyFields.creation,
     {
       name: 'For people.',
       scopes: 'What the key may call; by default all four.',
@@ -57,8 +59,12 @@ const bodies: Readonly<Record<string, readonly [ZodObject, Sentences]>> = {
     },
   ],
   'key-rotation': [
-    keys.rotation,
+    keyFields.rotation,
     { grace: 'Seconds for which the old key stays valid; by default 0.' },
+  ],
+  'portal-link': [
+    entry.linking,
+    { return_url: 'Where the page leads back to: an address of your own site.' },
   ],
   'key-find': [keys.lookUp, { key: "A key's text." }],
 }

@@ -68,6 +68,11 @@ export const errorTable = {
   invalid_api_key: stranger(401, 'The API key is not valid. Check it, or create a new one.'),
   api_key_revoked: stranger(401, 'The API key was revoked. Create a new one.'),
   api_key_expired: stranger(401, 'The API key has expired. Create a new one.'),
+  not_logged_in: stranger(401, 'You are not logged in, or your log-in has ended. Log in again.'),
+  invalid_link: stranger(
+    401,
+    'This link does not let you in: it was used, is older than 15 minutes, or is wrong. Ask for a new one.',
+  ),
   invalid_admin_token: stranger(
     401,
     'The admin token is missing or wrong. Send "Authorization: Bearer <admin token>".',
@@ -85,6 +90,14 @@ export const errorTable = {
   storage_quota_exceeded: denied(
     403,
     'The storage quota is used up. Delete files or sessions first.',
+  ),
+  login_refused: denied(
+    403,
+    'The log-in did not succeed, or you are not among those who may log in here. Try again.',
+  ),
+  key_limit_reached: denied(
+    403,
+    'The account has as many keys as it may have. Revoke keys; they count for a day more.',
   ),
   origin_not_allowed: denied(403, 'Web pages may not call the admin listener.'),
   session_not_found: missing(404, 'There is no such session.'),
@@ -160,6 +173,7 @@ export const errorTable = {
     503,
     'The gateway has no room for this request now. Try again as Retry-After says.',
   ),
+  login_unavailable: busy(503, 'The identity provider cannot be reached now. Try again.'),
   server_draining: busy(503, 'This server is shutting down. Try again on a new connection.'),
   upstream_timeout: {
     ...late(504, 'The model did not answer in time. A second try may be charged again.'),

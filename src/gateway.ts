@@ -16,6 +16,7 @@ import { lockDataFolder } from './data/lock.ts'
 import type { Log } from './log.ts'
 import { createMetrics } from './metrics.ts'
 import type { Gateway, Plugin, Pools, Workers } from './plugin.ts'
+import { account } from './plugins/account/account.ts'
 import { admin } from './plugins/admin/admin.ts'
 import { auth } from './plugins/auth.ts'
 import { billing } from './plugins/billing.ts'
@@ -30,6 +31,7 @@ import { ops } from './plugins/ops.ts'
 import { sessions } from './plugins/sessions/sessions.ts'
 import { Editions } from './reload.ts'
 import type { Load, PreparedReload, WorkersReload } from './reload.ts'
+import { portalSettings } from './portal/settings.ts'
 import { startEmbeddedRedis } from './redis/embedded/embedded.ts'
 import { isCluster } from './redis/client.ts'
 import { connect } from './redis/redis.ts'
@@ -51,6 +53,7 @@ export const plugins = [
   chat,
   models,
   billing,
+  account,
   admin,
 ] as readonly Plugin[]
 
@@ -266,6 +269,7 @@ export function secretsOf(config: Config): string[] {
   const { models, admin, redis, store } = config
   const targets = [...models.values()].flatMap((model) => model.targets)
   const { pepper } = accountSettings.of(config)
-  const ours = [admin.token, pepper, ...secretsOfRedis(redis), ...storeSecrets(store)]
+  const ofLogin = portalSettings.of(config).oidc?.client_secret ?? ''
+  const ours = [admin.token, pepper, ofLogin, ...secretsOfRedis(redis), ...storeSecrets(store)]
   return [...ours, ...targets.flatMap(secretsOfTarget)].filter((secret) => secret !== '')
 }

@@ -7,7 +7,9 @@ import t from 'tap'
 import { errorTable } from '../src/errors.ts'
 import { parseKey } from '../src/accounts/api-key.ts'
 import { keys } from '../src/redis/redis.ts'
+import { browserOf, cookieIn, startPage } from './fixtures/account-page.ts'
 import { rowsOf, startAnswers } from './fixtures/api-answers.ts'
+import type { Said } from './fixtures/api-answers.ts'
 import { codesIn, tableBelow } from './fixtures/api-page.ts'
 import { provokeRefusals } from './fixtures/api-refusals.ts'
 import { imageUrl } from './fixtures/images.ts'
@@ -251,6 +253,43 @@ t.test('chat and what it cost', async (t) => {
   checkRows('Usage row', await say(`GET /admin/accounts/${account}/usage`))
 })
 
+t.test('the account page', async (t) => {
+  const setUp = { account: '{ currency: { code: EUR, tokens: 5 } }' }
+  const page = await startPage(t, setUp)
+  const { id } = await page.account(100)
+  const link = await page.admin('POST', `accounts/${id}/portal`, {})
+  const portalLink = (await link.json()) as { readonly url: string }
+  check('Portal link', portalLink)
+  const seen = async (answer: Response) => {
+    const body = (await answer.json()) as Said['body']
+    watch.look({ status: answer.status, headers: answer.headers, text: '', body })
+    return body
+  }
+  const login = await page.login(portalLink.url.slice(portalLink.url.indexOf('=') + 1))
+  check('Login', await seen(login))
+  const browser = browserOf(page, cookieIn(login))
+  check('Customer', (await browser.call('GET me')).body)
+  check('Playground key', (await browser.call('POST playground-key')).body)
+  check('Limits in use', (await browser.call('GET limits')).body)
+  const made = (await browser.call('POST keys', {})).body
+  check('Key', made)
+  check('Key', (await browser.call(`PATCH keys/${made.id}`, { name: 'a' })).body)
+  check('Logout', (await browser.call('POST logout')).body)
+  await seen(await page.login('used'))
+  await seen(await page.page('/account/api/me'))
+  const oidc = '{ issuer: https://id.example.com, client_id: a }'
+  const back = 'https://www.example.com'
+  const other = await startPage(t, { account: `{ oidc: ${oidc}, return_urls: ['${back}'] }` })
+  for (const { page: ask } of [page, other])
+    check('Login screen', await (await ask('/account/api/config')).json())
+  const returning = await other.makeLink((await other.account(0)).id, { return_url: `${back}/` })
+  const bare = browserOf(other, cookieIn(await other.login(returning)))
+  await bare.call('POST playground-key')
+  check('Customer', (await bare.call('GET me')).body)
+  const file = await page.page('/account', { headers: { 'accept-encoding': 'gzip' } })
+  for (const name of file.headers.keys()) watch.headers.add(name)
+})
+
 t.test('refusals: each code comes here, or another test asks for it by its name', async (t) => {
   await provokeRefusals({ say, makeAccount }, { id: account, key })
   const others = filesIn('test', '.ts').filter((path) => !/^(fixtures|mutants)\/|^docs-/.test(path))
@@ -293,5 +332,9 @@ t.test(
   },
 )
 
-/** They need a hold that was lost, and a gateway of several processes. */
-const rare: readonly string[] = ['Transaction: cut present', 'Readiness: workers present']
+/** They need a hold that was lost, a gateway of several processes, and an identity provider. */
+const rare: readonly string[] = [
+  'Transaction: cut present',
+  'Readiness: workers present',
+  'Logout: url present',
+]

@@ -7,6 +7,7 @@ import { chat } from './fixtures/backend-model.ts'
 import { garbage, silent } from './fixtures/backend-scripts.ts'
 import { startGateway } from './fixtures/gateway.ts'
 import { until } from './fixtures/until.ts'
+import { account } from '../src/plugins/account/account.ts'
 import { admin } from '../src/plugins/admin/admin.ts'
 
 const text = await readFile(new URL('../docs/operating.md', import.meta.url), 'utf8')
@@ -46,7 +47,13 @@ t.test('admin routes', async (t) => {
     const { error } = (await answer.json()) as { error?: { code: string } }
     t.notMatch(error?.code, /route_not_found|method_not_allowed/, line)
   }
-  const { routes = [] } = await admin.setup(gateway.gateway, admin.schema.parse({}))
+  const running = [
+    await admin.setup(gateway.gateway, admin.schema.parse({})),
+    await account.setup(gateway.gateway, account.schema.parse({})),
+  ]
+  const routes = running
+    .flatMap(({ routes = [] }) => routes)
+    .filter(({ listener }) => listener === 'admin')
   t.same(documented.sort(), routes.map(({ method, path }) => `${method} ${path}`).sort())
 })
 

@@ -76,7 +76,7 @@ const floors: readonly (readonly string[])[] = [
   ['cli'],
   ['plugins'],
   ['sessions'],
-  ['chat', 'files'],
+  ['chat', 'files', 'portal'],
   ['accounts', 'backend', 'ledger', 'listeners', 'workers'],
   ['demo', 'redis', 'tokens'],
   ['http'],

@@ -8,8 +8,10 @@ import type { Scope } from '../exchange.ts'
 import { invalidParameter } from '../http/refusals.ts'
 import { newId } from '../ids.ts'
 import { keys } from '../redis/redis.ts'
+import { createScripts } from '../redis/scripts.ts'
+import type { ScriptLibrary, Scripts, WordsOf } from '../redis/scripts.ts'
 import { hmacKey, keyHint, newKey, parseKey } from './api-key.ts'
-import { amendRow, writeRows } from './open-rows.ts'
+import { amendRow } from './open-rows.ts'
 
 /** As the admin API shows it. */
 export interface ApiKey {
@@ -57,17 +59,28 @@ export type NewApiKey = ApiKey & { readonly key: string }
 
 export const allScopes: readonly Scope[] = ['chat', 'sessions', 'files', 'billing']
 
+export const keyScripts = {
+  folder: new URL('lua/', import.meta.url),
+  scripts: {
+    key: { words: ['ok', 'account_not_found', 'account_deleted', 'key_limit_reached'] },
+  },
+} as const satisfies ScriptLibrary<Readonly<Record<string, string>>>
+
 export function createKeyBook(redis: Redis, pepper: string) {
+  const scripts = createScripts({ link: { client: redis }, library: keyScripts })
   return {
-    createKey: (ref: string, fields: KeyFields, seed = newKeySeed(ref)) =>
-      asked(create({ redis, ref, pepper }, fields, seed)),
+    /** Throws `key_limit_reached` when the account's list has `most` keys. */
+    createKey: (ref: string, fields: KeyFields, seed = newKeySeed(ref), most?: number) =>
+      asked(create({ redis, ref, pepper, scripts, most }, fields, seed)),
     /** In order of creation. */
     listKeys: (ref: string) => asked(list(redis, ref)),
     /** Throws `key_not_found`. Revoking again changes nothing. */
     revokeKey: (id: string) => asked(revoke(redis, id)),
     /** A new key with the same properties; the old one dies after `graceS`, at once where that is 0. */
-    rotateKey: (id: string, graceS: number, seed?: KeySeed) =>
-      asked(rotate({ redis, pepper }, id, graceS, seed)),
+    rotateKey: (id: string, graceS: number, seed?: KeySeed, most?: number) =>
+      asked(rotate({ redis, pepper, scripts, most }, id, graceS, seed)),
+    /** Throws `key_not_found`. */
+    renameKey: (id: string, name: string) => asked(rename(redis, id, name)),
     /** The account's ref of a key. Throws `key_not_found`. */
     getKeyRef: (id: string) => asked(findRef(redis, id)),
     /** The key whose text this is. Throws `key_not_found`, also for a text that cannot be a key. */
@@ -83,6 +96,9 @@ interface KeyBookParts {
   readonly redis: Redis
   readonly ref: string
   readonly pepper: string
+  readonly scripts: Scripts<WordsOf<typeof keyScripts>>
+  /** How many keys the account's list may have. */
+  readonly most?: number | undefined
 }
 
 async function create(parts: KeyBookParts, fields: KeyFields, seed: KeySeed): Promise<NewApiKey> {
@@ -108,24 +124,18 @@ type KeyRow = Readonly<Record<string, string>>
 
 /** Writes first which account the id belongs to: an id without a key is harmless, but a key without its id could not be revoked. */
 async function store(
-  { redis, ref, pepper }: KeyBookParts,
+  { redis, ref, pepper, scripts, most }: KeyBookParts,
   { id, text }: KeySeed,
   row: KeyRow,
 ): Promise<ApiKey> {
   const hmac = hmacKey(text, pepper)
-  // A listed key is complete. It is not written again, because it may have been revoked since.
-  if (!(await redis.hexists(keys.keyList(ref), id))) {
-    await redis.hset(keys.keyIds, id, ref)
-    const rows = [
-      { key: keys.key(ref, hmac), fields: row },
-      { key: keys.keyList(ref), fields: { [id]: hmac } },
-    ]
-    await writeRows(redis, ref, rows).catch(async (error: unknown) => {
-      if (error instanceof GatewayError) await redis.hdel(keys.keyIds, id)
-      throw error
-    })
-  }
-  return show(redis, ref, hmac)
+  await redis.hset(keys.keyIds, id, ref)
+  const names = [keys.account(ref), keys.keyList(ref), keys.key(ref, hmac)]
+  const args = [id, hmac, String(most ?? ''), ...Object.entries(row).flat()]
+  const { word } = await scripts.run('key', names, args)
+  if (word === 'ok') return show(redis, ref, hmac)
+  await redis.hdel(keys.keyIds, id)
+  throw new GatewayError(word)
 }
 
 /** The fields that have a value, as HSET takes them. */
@@ -155,8 +165,14 @@ async function revoke(redis: Redis, id: string): Promise<ApiKey> {
   return show(redis, ref, hmac)
 }
 
+async function rename(redis: Redis, id: string, name: string): Promise<ApiKey> {
+  const { ref, hmac } = await find(redis, id)
+  await amendRow(redis, 'HSET', { key: keys.key(ref, hmac), fields: { name } })
+  return show(redis, ref, hmac)
+}
+
 async function rotate(
-  { redis, pepper }: Pick<KeyBookParts, 'redis' | 'pepper'>,
+  { redis, ...parts }: Omit<KeyBookParts, 'ref'>,
   id: string,
   graceS: number,
   fixed: KeySeed | undefined,
@@ -176,7 +192,7 @@ async function rotate(
     hint: keyHint(seed.text),
     created_at: String(seed.createdAt),
   }
-  const made = await store({ redis, ref, pepper }, seed, row)
+  const made = await store({ redis, ref, ...parts }, seed, row)
   // The earlier end wins, so that a repeated rotation does not prolong the old key's life.
   const key = keys.key(ref, hmac)
   if (graceS === 0) await amendRow(redis, 'HSETNX', { key, fields: { revoked_at: nowS } })

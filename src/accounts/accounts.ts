@@ -115,7 +115,15 @@ async function set(
   { ref, account }: StoredAccount,
   { name, plan, status, externalId, metadata }: AccountFields,
 ): Promise<StoredAccount> {
-  const changes = { ...given({ name, plan, status }), ...optional({ externalId, metadata }) }
+  const changes = {
+    ...given({
+      name,
+      plan,
+      status,
+      ...(status === 'suspended' && { suspended_at: await nowMs(redis) }),
+    }),
+    ...optional({ externalId, metadata }),
+  }
   await withNames(redis, { id: account.id, name, externalId }, async () => {
     // The old name stays in the index: readers compare it with the row, and removing it could race with a rename back.
     if (name !== undefined) await redis.zadd(keys.accountNames, 0, nameMember(name, account.id))
@@ -127,6 +135,12 @@ async function set(
     throw error
   })
   return read(redis, ref)
+}
+
+/** Redis' own clock: scripts compare it with when a customer has logged in. */
+async function nowMs(redis: Redis): Promise<number> {
+  const [seconds, microseconds] = await redis.time()
+  return Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000)
 }
 
 /** An empty text stands for none: HSET takes no null. */

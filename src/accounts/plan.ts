@@ -5,7 +5,7 @@ import type { Config, Model, Plan } from '../config/config.ts'
 import { z } from '../config/schema.ts'
 import { settingsOf } from '../config/settings.ts'
 import { GatewayError } from '../errors.ts'
-import type { Exchange, Identity } from '../exchange.ts'
+import type { Identity } from '../exchange.ts'
 
 type Plans = Pick<Config, 'plans'>
 
@@ -19,7 +19,7 @@ export const enforcement = settingsOf('metering', {
 })
 
 /** A plan that is no longer configured is the default one. */
-function planOf({ plans }: Plans, name: string): Plan {
+export function planNamed({ plans }: Plans, name: string): Plan {
   const plan = plans.get(name) ?? plans.get('default')
   if (!plan) throw new GatewayError('internal_error')
   return plan
@@ -31,7 +31,7 @@ export function mayUse(
   { id }: Model,
   config: Plans,
 ): boolean {
-  return allows(planOf(config, plan).models, id) && allows(models, id)
+  return allows(planNamed(config, plan).models, id) && allows(models, id)
 }
 
 function allows(list: readonly string[], id: string): boolean {
@@ -48,9 +48,9 @@ export interface Quota {
 /** By the account's plan, which `identify` or `admit` found out. In shadow mode, an account without money may store as much as the others. */
 export function quotaOf(
   config: Pick<Config, 'plans' | 'plugins'>,
-  { identity }: Pick<Exchange, 'identity'>,
+  { identity }: { readonly identity?: Pick<Identity, 'plan'> | undefined },
 ): Required<Quota> {
-  const { storageBytes, storageUnpaidBytes } = planOf(config, identity?.plan ?? 'default')
+  const { storageBytes, storageUnpaidBytes } = planNamed(config, identity?.plan ?? 'default')
   const { enforce } = enforcement.of(config)
   return { quotaBytes: storageBytes, unpaidBytes: enforce ? storageUnpaidBytes : storageBytes }
 }

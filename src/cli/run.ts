@@ -12,6 +12,7 @@ import { doctor } from './doctor.ts'
 import { helpOf, overview, version } from './help.ts'
 import { keyCommands } from './keys.ts'
 import { moneyCommands } from './money.ts'
+import { portal } from './portal.ts'
 import { reload } from './reload.ts'
 import { transactions } from './transactions.ts'
 import { findGateway } from './where.ts'
@@ -34,6 +35,7 @@ const commands: readonly Command[] = [
   ...keyCommands,
   ...moneyCommands,
   transactions,
+  portal,
   reload,
 ]
 

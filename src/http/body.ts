@@ -109,7 +109,7 @@ function refuseOtherTypes({ headers }: IncomingMessage): void {
   }
 }
 
-function isJsonType(type: string | undefined): boolean {
+export function isJsonType(type: string | undefined): boolean {
   const match = /^\s*application\/json\s*(;.*)?$/i.exec(type ?? '')
   if (!match) return false
   const charset = /;\s*charset\s*=\s*"?([^\s;"]*)/i.exec(match[1] ?? '')?.[1]

@@ -1,6 +1,6 @@
 // Bodies of resources: one JSON object, checked by a schema; the error names the field at fault (docs/api.md#error).
 
-import type { z } from '../config/schema.ts'
+import { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
 import { scanJson } from './json/scan.ts'
 import { invalidParameter, missing } from './refusals.ts'
@@ -15,6 +15,14 @@ export function parseFields<S extends z.ZodObject>(body: Buffer, schema: S): z.o
 
 export function invalid(param: string, fault: string): GatewayError {
   return invalidParameter(param, `"${param}": ${fault}.`)
+}
+
+/** Text for people: without control characters, which would end up on an operator's terminal. */
+export function printable(maxLength: number) {
+  return z
+    .string()
+    .max(maxLength, { error: `write at most ${maxLength} characters` })
+    .regex(/^[^\p{Cc}\p{Cs}]*$/u, { error: 'write text without control characters' })
 }
 
 function objectIn(body: Buffer, ownKeys: ReadonlySet<string>): object {

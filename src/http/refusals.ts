@@ -26,9 +26,11 @@ export function refuseStrangeQuery(
   query: URLSearchParams,
   { path, query: known = [] }: { readonly path: string; readonly query?: readonly string[] },
 ): void {
-  if (query.size === 0 || !(path.startsWith('/api/') || path.startsWith('/admin/'))) return
+  if (query.size === 0 || !strict.test(path)) return
   for (const name of query.keys()) if (!known.includes(name)) throw unknown(name)
 }
+
+const strict = /^\/(?:account\/)?(?:api|admin)\//
 
 /** For what is no sound request in HTTP. */
 export function malformed(message: string): GatewayError {

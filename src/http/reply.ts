@@ -205,10 +205,17 @@ function errorHeaders(error: GatewayError, req?: IncomingMessage): Headers {
     headers['X-Should-Retry'] = 'false'
   }
   if (error.status === 401) {
-    const sent = req?.headers.authorization !== undefined
-    headers['WWW-Authenticate'] = `Bearer realm="tollgate"${sent ? ', error="invalid_token"' : ''}`
+    headers['WWW-Authenticate'] = challenge(error, req?.headers.authorization !== undefined)
   }
   return headers
+}
+
+/** No key opens the account page. */
+const ofThePage: ReadonlySet<string> = new Set(['not_logged_in', 'invalid_link'])
+
+function challenge({ code }: GatewayError, wasSent: boolean): string {
+  if (ofThePage.has(code)) return 'Cookie realm="tollgate"'
+  return `Bearer realm="tollgate"${wasSent ? ', error="invalid_token"' : ''}`
 }
 
 /** Up to this size, Node may read and drop an unread body, so that the connection can be used again. */

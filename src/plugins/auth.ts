@@ -54,8 +54,10 @@ const counted = lasting(() => ({
   refused: new Map() satisfies Levels,
 }))
 
+const keyless: ReadonlySet<Route['access']> = new Set(['anybody', 'admin-token', 'cookie'])
+
 function needsKey(route: Route): boolean {
-  return route.access !== 'anybody' && route.access !== 'admin-token'
+  return !keyless.has(route.access)
 }
 
 interface AuthParts {

@@ -72,7 +72,8 @@ export const cors: Plugin<z.infer<typeof schema>> = {
 }
 
 function allow(x: Exchange, allowed: ReadonlySet<string>): void {
-  if (x.route.listener === 'admin') return
+  // The account page is called by itself alone.
+  if (x.route.listener === 'admin' || x.route.path.startsWith('/account')) return
   const origin = x.headers.origin
   x.replyHeaders.Vary = 'Origin'
   if (!origin || !(allowed.has('*') || allowed.has(origin))) return

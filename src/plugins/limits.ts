@@ -30,6 +30,8 @@ export const limits: Plugin = {
     }
     return {
       begin(x) {
+        // The account page has an allowance of its own: looking at it must not cost requests of the API.
+        if (x.route.access === 'cookie') return undefined
         const identify = async () => {
           if (!x.caller) return
           await x.proof

@@ -15,7 +15,7 @@ import { parseInfo, whyNoGroup, whyNoSingle } from './server-kind.ts'
 
 /** `<ref>`: the 12 base62 characters of an account. `hour` and `day`: whole hours and days since 1970 (UTC). */
 export const keys = {
-  /** hash: id, name, status, plan, external_id, metadata, created_at, granted, spent, reserved, owed, waived, minute, requests, tokens, `open:<key id>` (open holds of that key); of one that is deleted also closed_at, written_off (its books are closed), deleted_at (s) */
+  /** hash: id, name, status, plan, external_id, metadata, created_at, granted, spent, reserved, owed, waived, minute, requests, tokens, `open:<key id>` (open holds of that key), suspended_at (ms; log-ins from before it are void), page_key (the id that all keys of the account page's playground have); of one that is deleted also closed_at, written_off (its books are closed), deleted_at (s) */
   account: (ref: string) => `{${ref}}:account`,
   /** hash: id, name, hint, scopes, models, expires_at, revoked_at, created_at, last_used_at, rpm, tpm, concurrency, minute, requests, tokens */
   key: (ref: string, hmac: string) => `{${ref}}:key:${hmac}`,
@@ -61,6 +61,12 @@ export const keys = {
   claim: (ref: string, name: string) => `{${ref}}:claim:${name}`,
   /** rate-limiter-flexible: requests a minute on routes without a hold */
   rate: (ref: string) => `{${ref}}:rate`,
+  /** hash: SHA-256 of a portal link → `<end, ms> <made, ms> <where its page leads back to>`; EXPIRE with the last one */
+  portalLinks: (ref: string) => `{${ref}}:portal-links`,
+  /** hash: SHA-256 of a cookie → `<begun, ms> <last used, ms> <link or oidc> <where its page leads back to>`; EXPIRE with the last one */
+  logins: (ref: string) => `{${ref}}:logins`,
+  /** hash: HMAC of a key of the playground → `<end, ms> <the login that has it>`; EXPIRE with the last one */
+  pageKeys: (ref: string) => `{${ref}}:page-keys`,
   /** zset, all scores 0: `<account id>:<ref>`, so lexicographic order is creation order */
   accounts: 'accounts',
   /** zset, as `accounts`: those that were deleted */
@@ -75,7 +81,9 @@ export const keys = {
   dueAccounts: 'due-accounts',
   /** set: refs of accounts that may owe something; `owed` of the account has the sum */
   debtors: 'debtors',
-  /** string: the body and the seed of an admin request with an Idempotency-Key, sealed; EXPIRE 24 h */
+  /** string: a log-in at an identity provider whose answer has come; EXPIRE 10 min */
+  answeredState: (hash: string) => `answered-state:${hash}`,
+  /** string: the body and the seed of an admin request, or of one of the account page, with an Idempotency-Key, sealed; EXPIRE 24 h */
   adminClaim: (name: string) => `admin-claim:${name}`,
 } as const
 

@@ -54,7 +54,7 @@ export interface Scripts<Words extends Readonly<Record<string, string>>> {
 export type Argument = string | Buffer
 
 export interface ScriptsOptions<Words extends Readonly<Record<string, string>>> {
-  readonly link: ScriptLink
+  readonly link: Pick<ScriptLink, 'client'>
   readonly library: ScriptLibrary<Words>
   readonly onReply?: (name: string, seconds: number, nowMs: number) => void
 }

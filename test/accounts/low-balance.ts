@@ -2,7 +2,6 @@
 
 import t from 'tap'
 import { isLow, lowBalanceHeaders } from '../../src/accounts/low-balance.ts'
-import { accountKeys } from '../fixtures/account-keys.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { codeOf, startGateway } from '../fixtures/gateway.ts'
@@ -21,7 +20,7 @@ t.test('nobody is low by default, and whoever has the number is not', async (t) 
 })
 
 t.test('answers say what is left, streamed or not, refused or not', async (t) => {
-  const gateway = await startGateway(t, { yaml, ownPlugins: [accountKeys] })
+  const gateway = await startGateway(t, { yaml })
   const account = await gateway.account(104)
   const said = async (path: string, body?: unknown) => {
     const answer = await gateway.call(path, account.key, body)
@@ -48,7 +47,7 @@ t.test('answers say what is left, streamed or not, refused or not', async (t) =>
 })
 
 t.test('pages of other origins may read it', async (t) => {
-  const gateway = await startGateway(t, { yaml, ownPlugins: [accountKeys] })
+  const gateway = await startGateway(t, { yaml })
   const { key } = await gateway.account(5)
   const headers = { authorization: `Bearer ${key}`, origin: 'https://app.example.com' }
   const answer = await fetch(`${gateway.url}/api/billing/balance`, { headers })
@@ -57,14 +56,14 @@ t.test('pages of other origins may read it', async (t) => {
 })
 
 t.test('the metric counts active accounts that are low, from the start on', async (t) => {
-  const first = await startGateway(t, { yaml, ownPlugins: [accountKeys] })
+  const first = await startGateway(t, { yaml })
   await first.account(100)
   for (const tokens of [0, 99]) await first.account(tokens)
   const { id } = await first.account(0)
   await first.admin('PATCH', `accounts/${id}`, { status: 'suspended' })
   const { id: gone } = await first.account(0)
   await first.admin('DELETE', `accounts/${gone}`)
-  const next = await startGateway(t, { yaml, ownPlugins: [accountKeys], redis: first.redis })
+  const next = await startGateway(t, { yaml, redis: first.redis })
   const scrape = async () => (await fetch(`${next.adminUrl}/metrics`)).text()
   await until(async () => /^tollgate_accounts_low 2$/m.test(await scrape()))
 })

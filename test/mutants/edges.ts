@@ -238,7 +238,7 @@ export const edgeMutants: readonly Mutant[] = [
     "return name === 'localhost' || name === '[::1]' || name.startsWith('127.')",
   ),
   one(
-    'plugins/admin/keys.ts',
+    'accounts/key-fields.ts',
     'return listOf(rows.slice(-limit), rows.length > limit)',
     'return listOf(rows.slice(0, limit), rows.length > limit)',
   ),
@@ -248,7 +248,7 @@ export const edgeMutants: readonly Mutant[] = [
     "const account = x.query.get('account') ?? undefined",
   ),
   one(
-    'plugins/admin/once.ts',
+    'accounts/once.ts',
     'if (isRefusal(error)) await asked(client.del(claim))',
     'await asked(client.del(claim))',
   ),

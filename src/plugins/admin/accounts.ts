@@ -2,15 +2,15 @@
 
 import { z } from '../../config/schema.ts'
 import type { Gateway } from '../../plugin.ts'
-import { invalid, parseFields } from '../../http/fields.ts'
+import { invalid, parseFields, printable } from '../../http/fields.ts'
 import { listOf, pageQuery, parseIdPage, single } from '../../http/page.ts'
 import { createAccountRemoval } from '../../sessions/account-removal.ts'
 import { newAccountSeed } from '../../accounts/accounts.ts'
 import type { Account, AccountFields } from '../../accounts/accounts.ts'
+import { once } from '../../accounts/once.ts'
 import { json } from '../../exchange.ts'
 import type { Answer, Exchange, Route } from '../../exchange.ts'
-import { once } from './once.ts'
-import { idOf, printable, route } from './route.ts'
+import { idOf, route } from './route.ts'
 
 const name = printable(200)
   .min(1, { error: 'write a name' })

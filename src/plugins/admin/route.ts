@@ -1,6 +1,5 @@
 // What the routes of the admin API have in common.
 
-import { z } from '../../config/schema.ts'
 import { answering } from '../../exchange.ts'
 import type { Answer, Exchange, Route } from '../../exchange.ts'
 
@@ -24,14 +23,6 @@ export function route(
     ...(hasBody ? { body: 'json', maxBytes } : { body: 'none' }),
     begin: answering(serve),
   }
-}
-
-/** Text for people: without control characters, which would end up on an operator's terminal. */
-export function printable(maxLength: number) {
-  return z
-    .string()
-    .max(maxLength, { error: `write at most ${maxLength} characters` })
-    .regex(/^[^\p{Cc}\p{Cs}]*$/u, { error: 'write text without control characters' })
 }
 
 /** The route's `:id`: an account's id or name, or a key's id. */

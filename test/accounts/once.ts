@@ -1,6 +1,6 @@
 import t from 'tap'
-import { keys } from '../../../src/redis/redis.ts'
-import { refusal, startAdmin } from '../../fixtures/admin-listener.ts'
+import { keys } from '../../src/redis/redis.ts'
+import { refusal, startAdmin } from '../fixtures/admin-listener.ts'
 
 t.test('one Idempotency-Key creates once; the key it made is nowhere readable', async (t) => {
   const { call, link } = await startAdmin(t)

@@ -1,0 +1,25 @@
+// Texts that others keep for the gateway, in Redis or in a browser's cookie, and can neither read nor change:
+// AES-256-GCM.
+
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
+
+const algorithm = 'aes-256-gcm'
+const nonceBytes = 12
+const tagBytes = 16
+
+/** Sealed twice, a text is never the same. */
+export function seal(text: string, key: Buffer): string {
+  const nonce = randomBytes(nonceBytes)
+  const cipher = createCipheriv(algorithm, key, nonce)
+  const sealed = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
+  return Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString('base64url')
+}
+
+/** Throws when the text was not sealed with this key. */
+export function unseal(text: string, key: Buffer): string {
+  const bytes = Buffer.from(text, 'base64url')
+  const decipher = createDecipheriv(algorithm, key, bytes.subarray(0, nonceBytes))
+  decipher.setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes))
+  const sealed = bytes.subarray(nonceBytes + tagBytes)
+  return Buffer.concat([decipher.update(sealed), decipher.final()]).toString('utf8')
+}

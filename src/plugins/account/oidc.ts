@@ -1,0 +1,113 @@
+// Log-in at an identity provider: to the provider and back. While the person is there, the browser keeps what the answer
+// must fit in a sealed cookie; Redis remembers that an answer has come, so that none is taken twice. Both routes only
+// lead to the provider or to the page: no address comes from the request.
+
+import { createHmac, hash } from 'node:crypto'
+import { seal, unseal } from '../../accounts/seal.ts'
+import { GatewayError, asGatewayError } from '../../errors.ts'
+import type { Answer, Exchange, Route, Serving } from '../../exchange.ts'
+import { setCookie } from '../../portal/cookie.ts'
+import { admit, join } from '../../portal/oidc.ts'
+import type { Begun, Provider } from '../../portal/provider.ts'
+import { entryOf } from '../../portal/secrets.ts'
+import type { OidcSettings } from '../../portal/settings.ts'
+import { asked } from '../../redis/asked.ts'
+import { keys } from '../../redis/redis.ts'
+import type { EntryParts } from './entry.ts'
+import { protect } from './headers.ts'
+
+export interface OidcParts extends EntryParts {
+  readonly settings: OidcSettings
+  readonly provider: Provider
+}
+
+const cookie = 'tollgate-oidc'
+const answerSeconds = 600
+
+interface Kept extends Begun {
+  readonly atMs: number
+}
+
+export function oidcRoutes(parts: OidcParts): readonly Route[] {
+  const { access, provider } = parts
+  const { page } = access
+  const redirectUri = `${page.origin}/account/oidc/callback`
+  const sealKey = createHmac('sha256', parts.gateway.config.admin.token).update('oidc').digest()
+  const get = (path: string, serve: (x: Exchange) => Promise<Answer>): Route => ({
+    method: 'GET',
+    path: `/account/oidc/${path}`,
+    access: 'anybody',
+    body: 'none',
+    begin: (x): Serving => ({ check: () => protect(x), serve: () => serve(x) }),
+  })
+  return [
+    get('start', async (x) => {
+      try {
+        const { url, begun } = await provider.begin(redirectUri)
+        const kept: Kept = { ...begun, atMs: Date.now() }
+        const value = seal(JSON.stringify(kept), sealKey)
+        return leadTo(url, [setCookie(cookie, value, { ...page, seconds: answerSeconds })])
+      } catch (error) {
+        return failed(parts, x, error)
+      }
+    }),
+    get('callback', async (x) => {
+      try {
+        const kept = keptIn(access.cookieOf(x.headers, cookie), sealKey)
+        await answerOnce(parts, kept)
+        const person = await provider.finish(new URL(`${redirectUri}?${x.query}`), kept)
+        const { ref } = await join({ ...parts.gateway, ...parts }, admit(person, parts.settings))
+        const { secret } = await parts.portal.open(ref)
+        const before = access.cookieOf(x.headers)
+        if (before !== undefined) await parts.portal.leave(entryOf(before))
+        return leadTo('/account', [setCookie('tollgate', secret, page)])
+      } catch (error) {
+        return failed(parts, x, error)
+      }
+    }),
+  ]
+}
+
+/** Throws when the browser has brought nothing that this gateway has sealed within the last minutes. */
+function keptIn(sealed: string | undefined, sealKey: Buffer): Kept {
+  try {
+    const kept = JSON.parse(unseal(sealed ?? '', sealKey)) as Kept
+    if (Date.now() - kept.atMs < answerSeconds * 1000) return kept
+  } catch {
+    // Refused below, as what is too old.
+  }
+  throw new GatewayError('login_refused', { cause: new Error('by its state') })
+}
+
+/** Throws when an answer with this state has come before. */
+async function answerOnce({ gateway }: OidcParts, { state }: Kept): Promise<void> {
+  const name = keys.answeredState(hash('sha256', state, 'base64url'))
+  const set = await asked(gateway.redis.client.set(name, '1', 'EX', answerSeconds, 'NX'))
+  if (set === null) throw new GatewayError('login_refused', { cause: new Error('by its state') })
+}
+
+/** The page says what was wrong; the log says why. */
+function failed({ gateway, access }: OidcParts, x: Exchange, thrown: unknown): Answer {
+  const error = asGatewayError(thrown)
+  const { code } = access.refuse(x, error) ?? error
+  gateway.log.warn({ request_id: x.id, code, reason: reasonOf(error) }, 'a log-in was refused')
+  return leadTo(`/account#error=${code}`, [])
+}
+
+/** Without what the provider has answered: that may hold tokens. */
+function reasonOf({ cause, message }: GatewayError): string {
+  return cause instanceof Error ? cause.message : message
+}
+
+function leadTo(location: string, cookies: readonly string[]): Answer {
+  const [set] = cookies
+  return {
+    status: 303,
+    headers: {
+      Location: location,
+      'Cache-Control': 'no-store',
+      ...(set !== undefined && { 'Set-Cookie': set }),
+    },
+    body: '',
+  }
+}

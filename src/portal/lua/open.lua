@@ -1,0 +1,16 @@
+-- Purpose: a log-in of a person whom an identity provider has vouched for.
+-- KEYS: account, logins
+-- ARGV: 1 the cookie's hash; 2 ms without use; 3 ms in all; 4 how many log-ins at most
+-- Reply: ok, now, account id | account_not_found, now | account_suspended, now
+
+local account, logins = KEYS[1], KEYS[2]
+local hash, idle, whole, most = ARGV[1], number(ARGV[2]), number(ARGV[3]), number(ARGV[4])
+
+local now = now_ms()
+local owner = read_owner(account)
+if not owner.id then return { 'account_not_found', now } end
+if owner.is_suspended then return { 'account_suspended', now } end
+
+local login = { begun = now, used = now, via = 'oidc', return_url = '' }
+open_login(logins, hash, login, owner, idle, whole, most)
+return { 'ok', now, owner.id }

@@ -1,0 +1,166 @@
+// The keys of `plugins.account`, and what follows from them: where the page is, and which pages may call it or be led
+// back to.
+
+import { lowBalance } from '../accounts/low-balance.ts'
+import type { Config } from '../config/config.ts'
+import { secret, z } from '../config/schema.ts'
+import { settingsOf } from '../config/settings.ts'
+
+const originHelp = 'write an origin such as https://www.example.com'
+const urlHelp = 'write https://chat.example.com; http:// is for loopback alone'
+
+/** `https://host`, in lower case, without a path; undefined for anything else. */
+function originIn(text: string): string | undefined {
+  const url = URL.parse(text)
+  const isWeb = url?.protocol === 'https:' || url?.protocol === 'http:'
+  if (!url || !isWeb || url.username !== '' || url.password !== '') return undefined
+  return url.href === `${url.origin}/` ? url.origin : undefined
+}
+
+const origin = (help: string) =>
+  z.string({ error: help }).refine((text) => originIn(text) !== undefined, { error: help })
+
+function isProvider(text: string): boolean {
+  const url = URL.parse(text)
+  return url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback(url.hostname))
+}
+
+const oidc = z.strictObject({
+  issuer: z
+    .string()
+    .refine(isProvider, { error: 'write the https URL of the provider; http is for loopback' })
+    .describe('The identity provider, as its tokens name it; what it can do is read from there.'),
+  label: z
+    .string()
+    .max(60)
+    .default('single sign-on')
+    .describe('What the button says after "Log in with".'),
+  client_id: z.string().min(1).describe('The id of this gateway at the provider.'),
+  client_secret: secret().default('').describe('Its secret there, best as `${NAME}`.'),
+  scopes: z
+    .array(z.string().regex(/^[\x21-\x7e]+$/))
+    .default(['openid', 'email', 'profile'])
+    .describe('What is asked for; `openid` always is.'),
+  allow: z
+    .strictObject({
+      domains: z
+        .array(z.string().toLowerCase())
+        .default([])
+        .describe('Only people with a verified e-mail address of one of these domains.'),
+      groups: z
+        .array(z.string())
+        .default([])
+        .describe('Only members of one of these groups, as the claim `groups_claim` has them.'),
+      groups_claim: z.string().default('groups').describe('The claim with the groups of a person.'),
+    })
+    .prefault({})
+    .describe('Who may log in; empty lists let everybody in whom the provider knows.'),
+  account_claim: z
+    .string()
+    .default('sub')
+    .describe(
+      'The claim that says whose account it is: people with the same value share an account. Never one that people choose themselves. With `email`, the address must be verified.',
+    ),
+  plan: z.string().default('default').describe('The plan of accounts that a log-in makes.'),
+  starting_balance: z
+    .int()
+    .min(0)
+    .default(0)
+    .describe('Balance tokens that such an account is given, once.'),
+})
+
+export type OidcSettings = z.output<typeof oidc>
+
+export const portalSettings = settingsOf('account', {
+  url: origin(urlHelp)
+    .refine((text) => text.startsWith('https:') || isLoopback(new URL(text).hostname), {
+      error: urlHelp,
+    })
+    .optional()
+    .describe(
+      'Where browsers find this gateway, without a path. By default `http://localhost:` and the port of `listen` (`https` with TLS): then the page works on this machine alone.',
+    ),
+  return_urls: z
+    .array(origin(originHelp))
+    .default([])
+    .describe('Origins to which a portal link may lead back, such as your own site.'),
+  currency: z
+    .strictObject({
+      code: z
+        .string()
+        .regex(/^[A-Z]{3}$/, { error: 'write a code of ISO 4217, such as EUR' })
+        .describe('Such as `EUR`.'),
+      tokens: z.int().min(1).describe('How many balance tokens one unit of it is worth.'),
+    })
+    .optional()
+    .describe('The page shows amounts in this money, too.'),
+  ...lowBalance.shape,
+  max_keys: z
+    .int()
+    .min(1)
+    .max(10_000)
+    .default(100)
+    .describe(
+      'Keys that an account may have in its list when a customer makes one on the page. Those that were revoked or have expired count for a day more.',
+    ),
+  failures_per_minute_per_ip: z
+    .int()
+    .min(1)
+    .default(60)
+    .describe(
+      'How many wrong links and cookies a minute one address may send before further ones are answered 429.',
+    ),
+  oidc: oidc.optional().describe('People log in at this OpenID Connect provider.'),
+})
+
+/** Where the page is. */
+export interface PageOrigin {
+  /** Such as `https://chat.example.com`. */
+  readonly origin: string
+  /** Whether cookies are for TLS alone. */
+  readonly isSecure: boolean
+  /** Whether a call comes from the page itself. */
+  isOwn(origin: string | undefined, host: string | undefined): boolean
+}
+
+type PageConfig = Pick<Config, 'plugins' | 'listen'>
+
+/** From the configuration alone: a Host header is what a client says. */
+export function pageOrigin(config: PageConfig): PageOrigin {
+  const { url } = portalSettings.of(config)
+  const { tls, port } = config.listen
+  if (url !== undefined) {
+    const own = originIn(url) ?? url
+    return { origin: own, isSecure: own.startsWith('https:'), isOwn: (given) => given === own }
+  }
+  const scheme = tls ? 'https' : 'http'
+  return {
+    origin: `${scheme}://localhost:${port}`,
+    isSecure: tls !== undefined,
+    // No page of another site can have a loopback name for its own.
+    isOwn(given, host) {
+      const page = given === undefined ? null : URL.parse(given)
+      return (
+        page !== null &&
+        page.origin === given &&
+        given === `${scheme}://${host}` &&
+        isLoopback(page.hostname)
+      )
+    },
+  }
+}
+
+function isLoopback(hostname: string): boolean {
+  return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d{1,3}){3}$/.test(hostname)
+}
+
+const maxReturnUrl = 1000
+
+/** The URL as it is kept; undefined when it does not lead to a configured origin. Its scheme counts, too: a `blob:` or `javascript:` URL can have any origin in it. */
+export function returnUrl(config: PageConfig, text: string): string | undefined {
+  const url = text.length <= maxReturnUrl ? URL.parse(text) : null
+  const isWeb = url?.protocol === 'https:' || url?.protocol === 'http:'
+  if (!url || !isWeb || url.username !== '' || url.password !== '') return undefined
+  const allowed = portalSettings.of(config).return_urls.map(originIn)
+  return allowed.includes(url.origin) && url.href.length <= maxReturnUrl * 3 ? url.href : undefined
+}

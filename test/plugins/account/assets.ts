@@ -1,0 +1,88 @@
+import { readFileSync } from 'node:fs'
+import { connect } from 'node:net'
+import { gunzipSync } from 'node:zlib'
+import t from 'tap'
+import { startPage } from '../../fixtures/account-page.ts'
+import { codeOf } from '../../fixtures/gateway.ts'
+
+const index = readFileSync(
+  new URL('../../../src/plugins/account/page/index.html', import.meta.url),
+  'utf8',
+)
+
+t.test('the page is served with its policy, and again only if it has changed', async (t) => {
+  const { page } = await startPage(t)
+  const answer = await page('/account')
+  t.equal(await answer.text(), index)
+  t.match(Object.fromEntries(answer.headers), {
+    'content-type': 'text/html; charset=utf-8',
+    'content-security-policy':
+      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    'x-content-type-options': 'nosniff',
+    'referrer-policy': 'no-referrer',
+    'cross-origin-opener-policy': 'same-origin',
+    'cache-control': 'no-cache',
+    etag: /^"[\w-]{22}/,
+  })
+  const etag = answer.headers.get('etag') ?? ''
+  const again = await page('/account', { headers: { 'if-none-match': `"x", ${etag}` } })
+  t.equal(again.status, 304)
+  t.equal(await again.text(), '')
+  t.equal((await page('/account', { headers: { 'if-none-match': '"x"' } })).status, 200)
+  t.equal(await (await page('/account/index.html')).text(), index)
+})
+
+t.test('gzip for who takes it', async (t) => {
+  const { url } = await startPage(t)
+  const raw = async (encoding: string) => {
+    const { port } = new URL(url)
+    const socket = connect(Number(port), '127.0.0.1')
+    const request = `GET /account HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAccept-Encoding: ${encoding}\r\nConnection: close\r\n\r\n`
+    socket.end(request)
+    const bytes = Buffer.concat(await socket.toArray())
+    const at = bytes.indexOf('\r\n\r\n')
+    return { head: bytes.subarray(0, at).toString(), body: bytes.subarray(at + 4) }
+  }
+  for (const encoding of ['gzip', 'deflate, gzip;q=0.5', 'br,gzip']) {
+    const { head, body } = await raw(encoding)
+    t.match(head, /Content-Encoding: gzip/, encoding)
+    t.match(head, /Vary: Accept-Encoding/)
+    t.equal(gunzipSync(body).toString(), index)
+  }
+  for (const encoding of ['', 'br', 'gzip;q=0', 'xgzip']) {
+    const { head, body } = await raw(encoding)
+    t.notMatch(head, /Content-Encoding/, encoding)
+    t.equal(body.toString(), index)
+  }
+})
+
+t.test('no path leads to another file', async (t) => {
+  const { url } = await startPage(t)
+  const { port } = new URL(url)
+  for (const path of [
+    '/account/../../../../etc/passwd',
+    '/account/..%2faccount.ts',
+    '/account/%2e%2e/account.ts',
+    '/account/..\\account.ts',
+    '/account//index.html',
+    '/account/',
+    '/account/index.html%00',
+    '/account/INDEX.HTML',
+    '/account/__proto__',
+    '/account/constructor',
+    '/account/api/nothing',
+    '/accounts',
+  ]) {
+    const socket = connect(Number(port), '127.0.0.1')
+    socket.end(`GET ${path} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nConnection: close\r\n\r\n`)
+    const text = Buffer.concat(await socket.toArray()).toString()
+    t.match(text, /^HTTP\/1\.1 404 [^]*"route_not_found"/, path)
+  }
+})
+
+t.test('switched off, nothing of it is there', async (t) => {
+  const { page, admin } = await startPage(t, { account: 'false' })
+  for (const path of ['/account', '/account/index.html', '/account/api/config', '/account/api/me'])
+    t.equal(await codeOf(await page(path)), 'route_not_found', path)
+  t.equal((await admin('POST', 'accounts/a/portal', {})).status, 404)
+})

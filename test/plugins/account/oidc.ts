@@ -1,0 +1,224 @@
+import t from 'tap'
+import { browserOf, startPage } from '../../fixtures/account-page.ts'
+import { startOidc } from '../../fixtures/oidc-page.ts'
+
+const refused = '/account#error=login_refused'
+
+t.test('a person logs in at the provider; the first time makes the account', async (t) => {
+  const page = await startOidc(t, 'plan: small, starting_balance: 500, label: Example')
+  page.provider.person = { sub: 'u1', email: 'ann@example.com', email_verified: true }
+  t.strictSame(await (await page.page('/account/api/config')).json(), {
+    object: 'account.config',
+    oidc: { label: 'Example', start: '/account/oidc/start' },
+  })
+  const ann = page.person()
+  t.equal(await ann.login(), '/account')
+  const asked = Object.fromEntries(page.provider.asked)
+  t.match(asked, {
+    response_type: 'code',
+    code_challenge_method: 'S256',
+    code_challenge: /^[\w-]{43}$/,
+    state: /^[\w-]{43}$/,
+    nonce: /^[\w-]{43}$/,
+    redirect_uri: page.redirectUri,
+    scope: 'openid email profile',
+  })
+  const me = await page.me(ann)
+  t.match(me, { name: 'ann@example.com', plan: 'small', login: 'oidc', return_url: null })
+  const again = page.person()
+  t.equal(await again.login(), '/account')
+  t.equal((await page.me(again)).id, me.id, 'the next time is the same account')
+  t.match((await browserOf(page, again.cookie).call('GET balance')).body, { granted: 500 })
+  const found = await page.admin('GET', `accounts/${me.id}`)
+  t.match(await found.json(), { external_id: `${page.provider.issuer}#sub=u1`, plan: 'small' })
+  page.provider.person = { sub: 'u2' }
+  const other = page.person()
+  await other.login()
+  t.match((await page.me(other))['name'], /^127\.0\.0\.1:\d+\/u2$/)
+})
+
+t.test('twenty first log-ins at once: one account, one starting balance', async (t) => {
+  const page = await startOidc(t, 'starting_balance: 500')
+  const people = Array.from({ length: 20 }, () => page.person())
+  const ends = await Promise.all(people.map((one) => one.login()))
+  t.strictSame(new Set(ends), new Set(['/account']))
+  const ids = new Set(await Promise.all(people.map(async (one) => (await page.me(one)).id)))
+  t.equal(ids.size, 1)
+  const [first] = people
+  const { body } = await browserOf(page, first?.cookie ?? '').call('GET balance')
+  t.match(body, { granted: 500 })
+})
+
+t.test('domains: only a verified address of one of them', async (t) => {
+  const page = await startOidc(t, 'allow: { domains: [Example.com] }')
+  for (const [person, end] of [
+    [{ email: 'a@example.com', email_verified: true }, '/account'],
+    [{ email: 'b@EXAMPLE.com', email_verified: true }, '/account'],
+    [{ email: 'c@example.com', email_verified: false }, refused],
+    [{ email: 'd@example.com' }, refused],
+    [{ email: 'e@example.com', email_verified: 'true' }, refused],
+    [{ email: 'f@example.com.evil.example', email_verified: true }, refused],
+    [{ email: 'g@sub.example.com', email_verified: true }, refused],
+    [{ email: 'example.com', email_verified: true }, refused],
+    [{}, refused],
+  ] as const) {
+    page.provider.person = { sub: JSON.stringify(person), ...person } as never
+    t.equal(await page.person().login(), end, JSON.stringify(person))
+  }
+})
+
+t.test('groups: only members', async (t) => {
+  const page = await startOidc(t, 'allow: { groups: [staff, ops] }')
+  for (const [groups, end] of [
+    [['staff'], '/account'],
+    [['x', 'ops'], '/account'],
+    ['ops', '/account'],
+    [['staff2'], refused],
+    [[], refused],
+    ['staff ops', refused],
+    [undefined, refused],
+  ] as const) {
+    page.provider.person = { sub: JSON.stringify({ groups }), groups } as never
+    t.equal(await page.person().login(), end, JSON.stringify(groups))
+  }
+})
+
+t.test(
+  'account_claim: people with one value share an account; without it nobody is in',
+  async (t) => {
+    const page = await startOidc(t, 'account_claim: team')
+    const ids = []
+    for (const sub of ['a', 'b']) {
+      page.provider.person = { sub, team: 'red' }
+      const one = page.person()
+      t.equal(await one.login(), '/account')
+      ids.push((await page.me(one)).id)
+    }
+    t.equal(ids[0], ids[1])
+    for (const team of [undefined, '', 7, ['red'], 'a\nb']) {
+      page.provider.person = { sub: `c${String(team)}`, team } as never
+      t.equal(await page.person().login(), refused, JSON.stringify(team))
+    }
+  },
+)
+
+t.test('a token that is not exactly right lets nobody in', async (t) => {
+  const page = await startOidc(t)
+  const nowS = Math.floor(Date.now() / 1000)
+  for (const [what, tamper] of [
+    ['issuer', { iss: 'https://evil.example' }],
+    ['audience', { aud: 'another-client' }],
+    ['several audiences without azp', { aud: ['tollgate', 'other'], azp: 'other' }],
+    ['expired', { exp: nowS - 600, iat: nowS - 1200 }],
+    ['nonce', { nonce: 'another' }],
+    ['no nonce', { nonce: undefined }],
+    ['no subject', { sub: undefined }],
+  ] as const) {
+    page.provider.tamper = (claims) => ({ ...claims, ...tamper })
+    t.equal(await page.person().login(), refused, what)
+  }
+  page.provider.tamper = undefined
+  page.provider.isForged = true
+  t.equal(await page.person().login(), refused, 'signed by somebody else')
+  page.provider.isForged = false
+  t.equal(await page.person().login(), '/account')
+  const { data } = (await (await page.admin('GET', 'accounts')).json()) as { data: unknown[] }
+  t.equal(data.length, 1, 'and no refused log-in has made an account')
+})
+
+t.test('an answer counts once, for the browser that asked, with its own state', async (t) => {
+  const page = await startOidc(t)
+  const isCallback = (url: URL) => url.pathname === '/account/oidc/callback'
+  const start = `${page.origin}/account/oidc/start`
+  const ann = page.person()
+  const answer = await ann.go(start, isCallback)
+  const thief = page.person()
+  const error = `${page.origin}${refused}`
+  t.equal(await thief.go(answer), error, 'a browser that never asked')
+  await thief.go(start, isCallback)
+  t.equal(await thief.go(answer), error, 'a browser that asked for itself')
+  const { cookieHeader } = ann
+  t.equal(await ann.go(answer), `${page.origin}/account`)
+  const calls = page.provider.tokenCalls
+  const replayed = await page.page(answer.slice(page.origin.length), { headers: cookieHeader })
+  t.equal(replayed.headers.get('location'), refused, 'the same answer and cookie once more')
+  t.equal(page.provider.tokenCalls, calls, 'of which the provider hears nothing')
+  const bob = page.person()
+  const own = await bob.go(start, isCallback)
+  t.equal(await bob.go(own.replace(/state=[^&]+/, 'state=another')), error)
+})
+
+t.test('neither route leads anywhere else', async (t) => {
+  const page = await startOidc(t)
+  for (const path of [
+    'callback?return_url=https://evil.example&code=x&state=y',
+    'callback?error=access_denied&error_description=<script>&state=y',
+    'callback?iss=https://evil.example&code=x',
+    'callback',
+    'callback?state=%0d%0aSet-Cookie:%20x=y',
+  ]) {
+    const answer = await page.page(`/account/oidc/${path}`)
+    t.equal(answer.status, 303)
+    t.equal(answer.headers.get('location'), refused, path)
+    t.equal(answer.headers.get('set-cookie'), null)
+  }
+  const answer = await page.page('/account/oidc/start?return_url=https://evil.example', {
+    headers: { host: 'evil.example' },
+  })
+  const location = new URL(answer.headers.get('location') ?? '')
+  t.equal(location.origin, page.provider.issuer)
+  t.equal(location.searchParams.get('redirect_uri'), page.redirectUri, 'not from the Host')
+  t.match(
+    answer.headers.get('set-cookie'),
+    /^tollgate-oidc=[\w-]+; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax$/,
+  )
+  t.notMatch(answer.headers.get('set-cookie'), location.searchParams.get('state') ?? 'none')
+})
+
+t.test('a suspended account is not let in', async (t) => {
+  const page = await startOidc(t)
+  const ann = page.person()
+  await ann.login()
+  const { id } = await page.me(ann)
+  await page.admin('PATCH', `accounts/${id}`, { status: 'suspended' })
+  t.equal(await page.person().login(), '/account#error=account_suspended')
+  t.equal((await browserOf(page, ann.cookie).call('GET me')).status, 403)
+})
+
+t.test('log-out names the way out of the provider', async (t) => {
+  const page = await startOidc(t)
+  const ann = page.person()
+  await ann.login()
+  const { call } = browserOf(page, ann.cookie)
+  const { body } = await call('POST logout')
+  const url = new URL(String(body['url']))
+  t.equal(url.origin, page.provider.issuer)
+  t.equal(url.searchParams.get('post_logout_redirect_uri'), `${page.origin}/account`)
+  t.equal((await call('GET me')).status, 401)
+})
+
+t.test('a provider that is away refuses log-ins, and starts no gateway late', async (t) => {
+  const account = `{ oidc: { issuer: 'http://127.0.0.1:1', client_id: a } }`
+  const page = await startPage(t, { account })
+  const answer = await page.page('/account/oidc/start')
+  t.equal(answer.headers.get('location'), '/account#error=login_unavailable')
+  const { id } = await page.account(0)
+  t.equal((await page.enter(id)).cookie.startsWith('tollgate='), true, 'links go on')
+})
+
+t.test('the log says why, and never what the provider has sent', async (t) => {
+  const page = await startOidc(t, 'allow: { groups: [staff] }')
+  await page.person().login()
+  const line = page.log.find((one) => one.includes('a log-in was refused')) ?? ''
+  t.match(line, /"code":"login_refused"/)
+  t.match(line, /groups/)
+  const log = page.log.join('')
+  t.notMatch(log, /a-secret-of-the-client|code=|id_token|eyJ/)
+})
+
+t.test('an unknown plan stops the start', async (t) => {
+  const account = `{ oidc: { issuer: 'https://id.example.com', client_id: a, plan: none } }`
+  await t.rejects(startPage(t, { account }), /oidc\.plan/)
+  const off = await startPage(t)
+  t.equal((await off.page('/account/oidc/start')).status, 404, 'nothing without a provider')
+})
