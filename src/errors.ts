@@ -279,19 +279,6 @@ export function asGatewayError(thrown: unknown): GatewayError {
     : new GatewayError('internal_error', { cause: thrown })
 }
 
-/** Node's codes for a server that was not reached. */
-export const unreached: ReadonlySet<string> = new Set(
-  'ECONNREFUSED ENOTFOUND EAI_AGAIN EHOSTUNREACH ENETUNREACH ETIMEDOUT'.split(' '),
-)
-
-/** The refusal for a socket error on the way to a backend. */
-export function fromNodeError(cause: Error): GatewayError {
-  const nodeCode = codeOf(cause)
-  const isUnreached = unreached.has(nodeCode) || nodeCode === 'EMFILE'
-  const code = isUnreached ? 'upstream_unavailable' : 'upstream_error'
-  return new GatewayError(code, { cause, source: 'backend' })
-}
-
 /** The error's `code`, as Node's errors and our own have one; '' when it has none. */
 export function codeOf(error: unknown): string {
   const isCoded = error instanceof Error && 'code' in error && typeof error.code === 'string'

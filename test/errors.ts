@@ -1,13 +1,7 @@
 // The table of refusals and the error that carries a row of it.
 
 import t from 'tap'
-import {
-  GatewayError,
-  asGatewayError,
-  errorBody,
-  errorTable,
-  fromNodeError,
-} from '../src/errors.ts'
+import { GatewayError, asGatewayError, errorBody, errorTable } from '../src/errors.ts'
 
 t.test('an error has the status, type and message of its code', async (t) => {
   const error = new GatewayError('insufficient_balance')
@@ -46,18 +40,6 @@ t.test('an unexpected error reveals nothing to a client', async (t) => {
   const own = new GatewayError('session_busy')
   t.equal(asGatewayError(own), own, 'and never wraps twice')
 })
-
-t.test(
-  "a backend's socket errors are unavailable if nothing was reached, else broken",
-  async (t) => {
-    const failed = (code: string) => fromNodeError(Object.assign(new Error('x'), { code }))
-    t.equal(failed('ECONNREFUSED').code, 'upstream_unavailable')
-    t.equal(failed('ENOTFOUND').code, 'upstream_unavailable')
-    t.equal(failed('ECONNRESET').code, 'upstream_error')
-    t.equal(failed('ECONNRESET').source, 'backend')
-    t.equal(fromNodeError(new Error('no code')).code, 'upstream_error')
-  },
-)
 
 t.test('the body has the shape that SDKs read', async (t) => {
   const body: unknown = JSON.parse(

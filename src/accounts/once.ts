@@ -25,14 +25,14 @@ export interface OnceParts {
   readonly redis: { readonly client: Redis }
 }
 
-type Creating = Pick<Exchange, 'headers' | 'method' | 'path' | 'body' | 'caller'>
+type OnceRequest = Pick<Exchange, 'headers' | 'method' | 'path' | 'body' | 'caller'>
 
 const daySeconds = 24 * 3600
 
 /** Answers 201 with the created object; with `Idempotent-Replayed` when an earlier call has created it. A key is the operator's, or the caller's account's. */
 export async function once<Seed>(
   { redis: { client }, config }: OnceParts,
-  x: Creating,
+  x: OnceRequest,
   { seed, create }: Creation<Seed>,
 ): Promise<Answer> {
   const key = idempotencyKey(x.headers)

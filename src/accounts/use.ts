@@ -12,7 +12,7 @@ export const useScripts = {
   scripts: { use: { after: ['storage'], words: ['ok'] } },
 } as const satisfies ScriptLibrary<Readonly<Record<string, string>>>
 
-interface Used {
+interface InUse {
   readonly limit: number
   readonly used: number
 }
@@ -23,12 +23,12 @@ export interface LimitsInUse {
   /** Ids; `*` allows all. */
   readonly models: readonly string[]
   /** Of requests that ask a model, in this minute. */
-  readonly requests_per_minute: Used
-  readonly tokens_per_minute: Used
-  readonly concurrency: Used
+  readonly requests_per_minute: InUse
+  readonly tokens_per_minute: InUse
+  readonly concurrency: InUse
   /** Bytes. */
-  readonly storage: Used
-  readonly keys: Used
+  readonly storage: InUse
+  readonly keys: InUse
   /** When the minute ends, Unix seconds. */
   readonly resets_at: number
 }
@@ -50,7 +50,7 @@ export function createUseReader(
     const { quotaBytes, unpaidBytes } = quotaOf(config, { identity: { plan } })
     const names = [keys.account(ref), keys.holdLeases(ref), keys.storage(ref), keys.keyList(ref)]
     const reply = await scripts.run('use', names, [String(quotaBytes), String(unpaidBytes)])
-    const of = (limit: number, index: number): Used => ({ limit, used: numberAt(reply, index) })
+    const of = (limit: number, index: number): InUse => ({ limit, used: numberAt(reply, index) })
     return {
       object: 'account.limits',
       plan,

@@ -4,7 +4,7 @@
 import { ClientRequest } from 'node:http'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { Stream } from 'node:stream'
-import { GatewayError, fromNodeError, hasCode } from '../errors.ts'
+import { GatewayError, codeOf, hasCode } from '../errors.ts'
 
 export interface BackendAnswer {
   readonly status: number
@@ -129,4 +129,17 @@ export class OutgoingRequest extends Stream {
 export function abortError({ reason }: AbortSignal): GatewayError {
   if (reason instanceof GatewayError) return reason
   return new GatewayError('message_cancelled', { cause: reason, source: 'client' })
+}
+
+/** Node's codes for a server that was not reached. */
+export const unreached: ReadonlySet<string> = new Set(
+  'ECONNREFUSED ENOTFOUND EAI_AGAIN EHOSTUNREACH ENETUNREACH ETIMEDOUT'.split(' '),
+)
+
+/** The refusal for a socket error on the way to a backend. */
+export function fromNodeError(cause: Error): GatewayError {
+  const nodeCode = codeOf(cause)
+  const isUnreached = unreached.has(nodeCode) || nodeCode === 'EMFILE'
+  const code = isUnreached ? 'upstream_unavailable' : 'upstream_error'
+  return new GatewayError(code, { cause, source: 'backend' })
 }

@@ -12,14 +12,14 @@ import type { Claims, Person } from './provider.ts'
 import type { OidcSettings } from './settings.ts'
 
 /** Who has logged in, when all rules are kept. */
-export interface Admitted {
+export interface Vouched {
   readonly externalId: string
   /** Nobody else can have the same by what they write of themselves: operators call accounts by their names. */
   readonly name: string
 }
 
 /** Throws `login_refused`. */
-export function admit(person: Person, settings: OidcSettings): Admitted {
+export function admit(person: Person, settings: OidcSettings): Vouched {
   const { allow, account_claim: claim, issuer } = settings
   const email = verifiedEmail(person)
   if (allow.domains.length > 0) {
@@ -69,7 +69,7 @@ const waitMs = 25
 const givingS = 24 * 3600
 
 /** The account of a person, made at the first log-in. */
-export async function join(parts: Joining, admitted: Admitted): Promise<StoredAccount> {
+export async function join(parts: Joining, admitted: Vouched): Promise<StoredAccount> {
   const found = await findOrMake(parts, admitted)
   const { starting_balance: amount } = parts.settings
   const { account, ref } = found
@@ -96,7 +96,7 @@ function ageS(createdAt: number): number {
 
 async function findOrMake(
   { accounts, settings }: Joining,
-  { externalId, name }: Admitted,
+  { externalId, name }: Vouched,
 ): Promise<StoredAccount> {
   for (let round = 0; round < rounds; round++) {
     const [found] = await accounts.findAccounts({ externalId })

@@ -7,7 +7,7 @@ import { GatewayError } from '../errors.ts'
 import type { OidcSettings } from './settings.ts'
 
 /** What the browser keeps, sealed, while the person is at the provider. */
-export interface Begun {
+export interface AtProvider {
   readonly state: string
   readonly nonce: string
   readonly verifier: string
@@ -23,9 +23,9 @@ export type Claims = Readonly<Record<string, unknown>>
 
 export interface Provider {
   /** The address to send the browser to. */
-  begin(redirectUri: string): Promise<{ readonly url: string; readonly begun: Begun }>
+  begin(redirectUri: string): Promise<{ readonly url: string; readonly begun: AtProvider }>
   /** `url` is what the browser came back with. Throws `login_refused` when anything about it is wrong. */
-  finish(url: URL, begun: Begun): Promise<Person>
+  finish(url: URL, begun: AtProvider): Promise<Person>
   /** Where the person logs out of the provider; undefined when it has no such address. */
   endUrl(back: string): Promise<string | undefined>
 }
@@ -102,7 +102,9 @@ async function discovery(settings: OidcSettings): Promise<Configuration> {
   const client = await load()
   const auth = secret === '' ? client.None() : client.ClientSecretPost(secret)
   // The configuration allows http for loopback alone.
-  const execute = issuer.startsWith('http:') ? [client.allowInsecureRequests] : []
+  const inClear = issuer.startsWith('http:') ? [client.allowInsecureRequests] : []
+  // Without this the library trusts the connection to the provider, and checks no signature.
+  const execute = [...inClear, client.enableNonRepudiationChecks]
   const options = { execute, timeout: timeoutS }
   return client
     .discovery(new URL(issuer), clientId, undefined, auth, options)

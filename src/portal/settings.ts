@@ -17,10 +17,12 @@ function originIn(text: string): string | undefined {
   return url.href === `${url.origin}/` ? url.origin : undefined
 }
 
-const origin = (help: string) =>
-  z.string({ error: help }).refine((text) => originIn(text) !== undefined, { error: help })
+const origin = z
+  .string({ error: originHelp })
+  .refine((text) => originIn(text) !== undefined, { error: originHelp })
 
-function isProvider(text: string): boolean {
+/** Or http on loopback. */
+function isHttps(text: string): boolean {
   const url = URL.parse(text)
   return url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback(url.hostname))
 }
@@ -28,7 +30,7 @@ function isProvider(text: string): boolean {
 const oidc = z.strictObject({
   issuer: z
     .string()
-    .refine(isProvider, { error: 'write the https URL of the provider; http is for loopback' })
+    .refine(isHttps, { error: 'write the https URL of the provider; http is for loopback' })
     .describe('The identity provider, as its tokens name it; what it can do is read from there.'),
   label: z
     .string()
@@ -72,16 +74,15 @@ const oidc = z.strictObject({
 export type OidcSettings = z.output<typeof oidc>
 
 export const portalSettings = settingsOf('account', {
-  url: origin(urlHelp)
-    .refine((text) => text.startsWith('https:') || isLoopback(new URL(text).hostname), {
-      error: urlHelp,
-    })
+  url: z
+    .string({ error: urlHelp })
+    .refine((text) => originIn(text) !== undefined && isHttps(text), { error: urlHelp })
     .optional()
     .describe(
       'Where browsers find this gateway, without a path. By default `http://localhost:` and the port of `listen` (`https` with TLS): then the page works on this machine alone.',
     ),
   return_urls: z
-    .array(origin(originHelp))
+    .array(origin)
     .default([])
     .describe('Origins to which a portal link may lead back, such as your own site.'),
   currency: z

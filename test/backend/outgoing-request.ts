@@ -3,7 +3,7 @@
 import { once } from 'node:events'
 import t from 'tap'
 import { forward } from '../../src/backend/forward.ts'
-import { abortError } from '../../src/backend/outgoing-request.ts'
+import { abortError, fromNodeError } from '../../src/backend/outgoing-request.ts'
 import { SseReader } from '../../src/backend/sse-reader.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { startBackend } from '../fixtures/backend.ts'
@@ -227,3 +227,15 @@ t.test('an abort without a reason means that the client has left', async (t) => 
     t.match(abortError(signal), { code: 'message_cancelled', source: 'client' })
   }
 })
+
+t.test(
+  "a backend's socket errors are unavailable if nothing was reached, else broken",
+  async (t) => {
+    const failed = (code: string) => fromNodeError(Object.assign(new Error('x'), { code }))
+    t.equal(failed('ECONNREFUSED').code, 'upstream_unavailable')
+    t.equal(failed('ENOTFOUND').code, 'upstream_unavailable')
+    t.equal(failed('ECONNRESET').code, 'upstream_error')
+    t.equal(failed('ECONNRESET').source, 'backend')
+    t.equal(fromNodeError(new Error('no code')).code, 'upstream_error')
+  },
+)

@@ -8,7 +8,7 @@ const origin = 'https://app.example.com'
 
 /** Headers that a page may always read, or that are for the browser itself. */
 const always =
-  /^(cache-control|content-(language|length|type|security-policy)|expires|last-modified|date|connection|keep-alive|transfer-encoding|vary|access-control-.*|x-(content-type-options|accel-buffering)|cross-origin-resource-policy)$/
+  /^(cache-control|content-(language|length|type|encoding|security-policy)|expires|last-modified|date|connection|keep-alive|transfer-encoding|vary|access-control-.*|x-(content-type-options|accel-buffering)|cross-origin-(resource|opener)-policy|referrer-policy|set-cookie)$/
 
 /** All others in the table of docs/api.md. */
 const api = await readFile(new URL('../../docs/api.md', import.meta.url), 'utf8')

@@ -1,7 +1,8 @@
 // Runs the checks of `tollgate doctor`: gives each a time limit, tells its finding, and goes on with the next check.
 // Texts of a check may come from unknown servers: secrets and control characters in them are not shown.
 
-import { codeOf, GatewayError, unreached } from '../../errors.ts'
+import { codeOf, GatewayError } from '../../errors.ts'
+import { unreached } from '../../backend/outgoing-request.ts'
 import { unlessAborted } from '../../sharing/patience.ts'
 import { clean } from '../table.ts'
 

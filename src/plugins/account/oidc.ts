@@ -8,7 +8,7 @@ import { GatewayError, asGatewayError } from '../../errors.ts'
 import type { Answer, Exchange, Route, Serving } from '../../exchange.ts'
 import { setCookie } from '../../portal/cookie.ts'
 import { admit, join } from '../../portal/oidc.ts'
-import type { Begun, Provider } from '../../portal/provider.ts'
+import type { AtProvider, Provider } from '../../portal/provider.ts'
 import { entryOf } from '../../portal/secrets.ts'
 import type { OidcSettings } from '../../portal/settings.ts'
 import { asked } from '../../redis/asked.ts'
@@ -24,7 +24,7 @@ export interface OidcParts extends EntryParts {
 const cookie = 'tollgate-oidc'
 const answerSeconds = 600
 
-interface Kept extends Begun {
+interface Kept extends AtProvider {
   readonly atMs: number
 }
 

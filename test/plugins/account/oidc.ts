@@ -2,7 +2,8 @@ import t from 'tap'
 import { browserOf, startPage } from '../../fixtures/account-page.ts'
 import { startOidc } from '../../fixtures/oidc-page.ts'
 
-const refused = '/account#error=login_refused'
+const failing = (code: string) => `/account#error=${code}`
+const refused = failing('login_refused')
 
 t.test('a person logs in at the provider; the first time makes the account', async (t) => {
   const page = await startOidc(t, 'plan: small, starting_balance: 500, label: Example')
@@ -181,7 +182,7 @@ t.test('a suspended account is not let in', async (t) => {
   await ann.login()
   const { id } = await page.me(ann)
   await page.admin('PATCH', `accounts/${id}`, { status: 'suspended' })
-  t.equal(await page.person().login(), '/account#error=account_suspended')
+  t.equal(await page.person().login(), failing('account_suspended'))
   t.equal((await browserOf(page, ann.cookie).call('GET me')).status, 403)
 })
 
@@ -201,7 +202,7 @@ t.test('a provider that is away refuses log-ins, and starts no gateway late', as
   const account = `{ oidc: { issuer: 'http://127.0.0.1:1', client_id: a } }`
   const page = await startPage(t, { account })
   const answer = await page.page('/account/oidc/start')
-  t.equal(answer.headers.get('location'), '/account#error=login_unavailable')
+  t.equal(answer.headers.get('location'), failing('login_unavailable'))
   const { id } = await page.account(0)
   t.equal((await page.enter(id)).cookie.startsWith('tollgate='), true, 'links go on')
 })
