@@ -11,10 +11,15 @@ const urlHelp = 'write https://chat.example.com; http:// is for loopback alone'
 
 /** `https://host`, in lower case, without a path; undefined for anything else. */
 function originIn(text: string): string | undefined {
+  const url = webUrl(text)
+  return url?.href === `${url?.origin}/` ? url?.origin : undefined
+}
+
+/** Its scheme counts: a `blob:` or `javascript:` URL can have any origin in it. */
+function webUrl(text: string): URL | undefined {
   const url = URL.parse(text)
   const isWeb = url?.protocol === 'https:' || url?.protocol === 'http:'
-  if (!url || !isWeb || url.username !== '' || url.password !== '') return undefined
-  return url.href === `${url.origin}/` ? url.origin : undefined
+  return url && isWeb && url.username === '' && url.password === '' ? url : undefined
 }
 
 const origin = z
@@ -157,11 +162,9 @@ function isLoopback(hostname: string): boolean {
 
 const maxReturnUrl = 1000
 
-/** The URL as it is kept; undefined when it does not lead to a configured origin. Its scheme counts, too: a `blob:` or `javascript:` URL can have any origin in it. */
+/** The URL as it is kept; undefined when it does not lead to a configured origin. */
 export function returnUrl(config: PageConfig, text: string): string | undefined {
-  const url = text.length <= maxReturnUrl ? URL.parse(text) : null
-  const isWeb = url?.protocol === 'https:' || url?.protocol === 'http:'
-  if (!url || !isWeb || url.username !== '' || url.password !== '') return undefined
+  const url = text.length <= maxReturnUrl ? webUrl(text) : undefined
   const allowed = portalSettings.of(config).return_urls.map(originIn)
-  return allowed.includes(url.origin) && url.href.length <= maxReturnUrl * 3 ? url.href : undefined
+  return url && allowed.includes(url.origin) ? url.href : undefined
 }

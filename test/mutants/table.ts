@@ -4,6 +4,7 @@
 import { edgeMutants } from './edges.ts'
 import { one } from './mutant.ts'
 import type { Mutant } from './mutant.ts'
+import { pageMutants } from './page.ts'
 import { storeMutants } from './stores.ts'
 
 const lua = (
@@ -426,4 +427,5 @@ export const mutants: readonly Mutant[] = [
   ),
   ...storeMutants,
   ...edgeMutants,
+  ...pageMutants,
 ]

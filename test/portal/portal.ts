@@ -109,6 +109,7 @@ t.test('suspension ends log-ins and links for good', async (t) => {
   const { accounts, portal, ref, account, enter } = await start(t)
   const [one, two] = [await enter(), await enter()]
   const { secret } = await portal.makeLink(ref)
+  const { secret: unused } = await portal.makeLink(ref)
   await accounts.setAccount(account.id, { status: 'suspended' })
   await t.rejects(portal.look(one), { code: 'account_suspended' })
   await t.rejects(portal.makeLink(ref), { code: 'account_suspended' })
@@ -120,6 +121,7 @@ t.test('suspension ends log-ins and links for good', async (t) => {
   })()
   await t.rejects(portal.look(one), out)
   await t.rejects(portal.look(two), out, 'one that nobody used meanwhile')
+  await t.rejects(portal.enter(unused), refused, 'a link that nobody used meanwhile')
   const entered = await portal.enter(second)
   t.equal((await portal.look(entryOf(entered.secret))).accountId, account.id)
 })

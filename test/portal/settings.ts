@@ -31,6 +31,12 @@ t.test('url: an origin, with TLS unless it is loopback', async (t) => {
     t.notOk(schema.safeParse({ url }).success, url)
 })
 
+t.test('return_urls: origins of web pages', async (t) => {
+  t.ok(schema.safeParse({ return_urls: ['http://a.example', 'https://b:1'] }).success)
+  for (const one of ['ftp://a', 'https://a/b', 'https://u:p@a', '*', 'a.example'])
+    t.notOk(schema.safeParse({ return_urls: [one] }).success, one)
+})
+
 t.test('the page is where the configuration says, whatever the Host', async (t) => {
   const { origin, isSecure, isOwn } = pageOrigin(config({ url: 'https://Chat.example.com' }))
   t.equal(origin, 'https://chat.example.com')
