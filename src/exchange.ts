@@ -174,7 +174,7 @@ export interface Route {
   readonly listener?: 'public' | 'admin'
   /** The parameters that the query may have, by default none; under `/api` and `/admin` all others are refused. */
   readonly query?: readonly string[]
-  /** Who may call: a key with this scope, any key, the cookie of the account page (and no key), the admin token, or anybody. */
+  /** Who may call: a key with this scope, any key, the admin token, or anybody. `cookie` is for the account page's own routes, which check its cookie themselves; no key opens them. */
   readonly access: Scope | 'any-key' | 'cookie' | 'admin-token' | 'anybody'
   /** `json` is read whole before `identify`; `stream` is left to `serve`, as `x.incoming`. */
   readonly body: 'none' | 'json' | 'stream'

@@ -1,5 +1,6 @@
 import t from 'tap'
-import { startPage } from '../../fixtures/account-page.ts'
+import { browserOf, cookieIn, startPage } from '../../fixtures/account-page.ts'
+import { send, spawnGateway } from '../../fixtures/gateway.ts'
 
 t.test('refusals have the headers of the page, too', async (t) => {
   const gateway = await startPage(t)
@@ -21,4 +22,34 @@ t.test('no secret of a log-in is in the log', async (t) => {
   t.match(log, /\/account\/api\/login/)
   for (const secret of [link, cookie.slice('tollgate='.length)])
     t.notOk(log.includes(secret.slice(13)), 'neither link nor cookie')
+})
+
+t.test('any gateway on one Redis lets in and knows who is in', async (t) => {
+  const one = await startPage(t)
+  const two = await startPage(t, { redis: one.redis })
+  const { id } = await one.account(0)
+  const link = await one.makeLink(id)
+  const login = await two.login(link)
+  t.equal(login.status, 200)
+  const cookie = cookieIn(login)
+  for (const gateway of [one, two])
+    t.match((await browserOf(gateway, cookie).call('GET me')).body, { id })
+  await browserOf(one, cookie).call('POST logout')
+  t.equal((await browserOf(two, cookie).call('GET me')).status, 401)
+})
+
+t.test('a supervisor makes the link, its workers let in', async (t) => {
+  const models = 'models: { demo: { targets: [demo] } }'
+  const gateway = await spawnGateway(t, { yaml: `${models}\nworkers: 2` })
+  const { id } = await gateway.account(5)
+  const { url } = (await (await gateway.admin('POST', `accounts/${id}/portal`, {})).json()) as {
+    url: string
+  }
+  const link = url.slice(url.indexOf('#link=') + '#link='.length)
+  const headers = { origin: gateway.url, 'content-type': 'application/json' }
+  const login = await send(`${gateway.url}/account/api/login`, { body: { link }, headers })
+  t.equal(login.status, 200)
+  const { call } = browserOf(gateway, cookieIn(login))
+  for (let i = 0; i < 8; i++) t.match((await call('GET balance')).body, { available: 5 })
+  t.equal((await send(`${gateway.url}/account`, {})).status, 200)
 })
