@@ -36,7 +36,8 @@ t.test("each script runs on a Cluster's node that has the account's slot alone",
   const ledger = await openLedger(t, { link, leaseMs, archiveStore, journalKeepMs: -1000 })
   const caller = await makeAccount(link)
   const { ref } = caller
-  await keepSlots(link, [keys.account(ref), keys.account('nobody'), keys.accounts])
+  const lists = [keys.accounts, keys.deletedAccounts]
+  await keepSlots(link, [keys.account(ref), keys.account('nobody'), ...lists])
   await t.rejects(link.client.set('{elsewhere}:account', ''), /slot not served/)
   await topUp(ledger, caller, 1000)
   t.match(await ledger.identify(caller), { plan: 'default', models: ['*'] })

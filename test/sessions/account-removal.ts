@@ -10,7 +10,7 @@ import { startBackend } from '../fixtures/backend.ts'
 import { callerIn } from '../fixtures/files-http.ts'
 import { keysOf } from '../fixtures/files-left.ts'
 import { openPlaces } from '../fixtures/files-world.ts'
-import { codeOf, refusedWith, spawnGateway, startGateway } from '../fixtures/gateway.ts'
+import { codeOf, refusedWith, send, spawnGateway, startGateway } from '../fixtures/gateway.ts'
 import type { Account, TestGateway } from '../fixtures/gateway.ts'
 import { ask, balanceOf, differencesOf, refOf, transactionsOf } from '../fixtures/money.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
@@ -219,6 +219,29 @@ t.test('a deletion that is killed in the middle goes on when it is called again'
   t.strictSame(await differencesOf(next), [])
   const again = { name: 'Ana', external_id: 'cus_1' }
   t.equal((await next.admin('POST', 'accounts', again)).status, 201)
+})
+
+t.test('what was let in just before its account was closed has no room any more', async (t) => {
+  const world = await start(t)
+  const one = await startGateway(t, { yaml: world.yaml, redis: world.server })
+  const account = await one.account(1000)
+  const { key } = account
+  const talk = chatOf(t, one, account)
+  const session = await talk.session()
+  // Without the suspension, as if each request had passed its check already.
+  await world.redis.hset(keys.account(refOf(account)), 'closed_at', '1')
+  const path = `/api/chat/sessions/${session}`
+  const title = { method: 'PATCH', token: key, body: { title: 'secret' } }
+  for (const [what, answer] of [
+    ['a session', await one.call('/api/chat/sessions', key, {})],
+    ['a message', await one.call(`${path}/messages`, key, { content: 'secret', model: 'm' })],
+    ['a title', await send(one.url + path, title)],
+    ['a file', await callerIn(one, { key, session }).upload({ content: 'secret' })],
+  ] as const) {
+    t.strictSame(await refusedWith(answer), [403, 'storage_quota_exceeded'], what)
+  }
+  t.equal((await remove(one, account.id, '?forfeit=true')).status, 200)
+  await assertErased(t, world, account)
 })
 
 t.test('whatever meets a deletion leaves nothing behind', async (t) => {
