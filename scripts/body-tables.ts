@@ -12,6 +12,12 @@ import { schema as sessionFields } from '../src/plugins/sessions/resource.ts'
 
 type Sentences = Readonly<Record<string, string>>
 
+const budgetFields: Sentences = {
+  'budget.tokens': 'Balance tokens for each window.',
+  'budget.every':
+    'The window: a calendar day, a week from Monday, or a month, in `metering.time_zone`.',
+}
+
 const account: Sentences = {
   name: 'The name for people. No other account may have it; it must not begin with `acct_`.',
   plan: 'A plan of gateway.yaml; `default` if the creation names none.',
@@ -20,6 +26,8 @@ const account: Sentences = {
     "The account's id in your own system. No other account may have it; null removes it.",
   metadata:
     'At most 16 pairs; keys of up to 64 characters, values of up to 512. A change replaces all pairs.',
+  budget: 'A cap on what all keys of the account may spend together; null removes it.',
+  ...budgetFields,
 }
 
 const bodies: Readonly<Record<string, readonly [ZodObject, Sentences]>> = {
@@ -56,7 +64,13 @@ const bodies: Readonly<Record<string, readonly [ZodObject, Sentences]>> = {
       'limits.requests_per_minute': 'Requests.',
       'limits.tokens_per_minute': 'Model tokens, of prompts and answers together.',
       'limits.concurrency': 'Generations at the same time.',
+      budget: 'A cap on what the key may spend.',
+      ...budgetFields,
     },
+  ],
+  'key-change': [
+    keys.change,
+    { budget: 'A cap on what the key may spend; null removes it.', ...budgetFields },
   ],
   'key-rotation': [
     keyFields.rotation,
@@ -115,10 +129,13 @@ interface Row {
 }
 
 function rowsOf(schema: Schema, needed: readonly string[], at: string): readonly Row[] {
-  return Object.entries(schema.properties ?? {}).flatMap(([name, field]) => [
-    { path: at + name, type: typeOf(field), isNeeded: needed.includes(name) },
-    ...rowsOf(field, field.required ?? [], `${at}${name}.`),
-  ])
+  return Object.entries(schema.properties ?? {}).flatMap(([name, field]) => {
+    const block = field.anyOf?.find(({ properties }) => properties) ?? field
+    return [
+      { path: at + name, type: typeOf(field), isNeeded: needed.includes(name) },
+      ...rowsOf(block, block.required ?? [], `${at}${name}.`),
+    ]
+  })
 }
 
 function typeOf(schema: Schema): string {

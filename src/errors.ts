@@ -78,6 +78,7 @@ export const errorTable = {
     'The admin token is missing or wrong. Send "Authorization: Bearer <admin token>".',
   ),
   insufficient_balance: unpaid(402, 'The balance does not cover this request. Top up the account.'),
+  budget_exceeded: unpaid(402, 'The budget is used up. Wait until it is renewed.'),
   insufficient_scope: denied(
     403,
     'The API key lacks the scope that this route needs. Use a key that has it.',
@@ -87,10 +88,7 @@ export const errorTable = {
     'The API key or the plan does not allow this model. GET /v1/models lists those you may use.',
   ),
   account_suspended: denied(403, 'The account is suspended. Contact the operator.'),
-  storage_quota_exceeded: denied(
-    403,
-    'The storage quota is used up. Delete files or sessions first.',
-  ),
+  storage_quota_exceeded: denied(403, 'The storage quota is used up. Delete files or sessions.'),
   login_refused: denied(
     403,
     'The log-in did not succeed, or you are not among those who may log in here. Try again.',
@@ -216,6 +214,8 @@ export interface Shortage {
   readonly available: number
   readonly needed?: number
   readonly owed: number
+  /** Of a budget: Unix seconds. */
+  readonly renews_at?: number
 }
 
 export interface LimitState {

@@ -43,6 +43,10 @@ t.test('accounts, keys and money', async (t) => {
   const limits = { requests_per_minute: 9, tokens_per_minute: 9, concurrency: 9 }
   const made = await say(`POST /admin/accounts/${account}/keys`, { body: { limits } })
   check('Key', made.body)
+  const budget = { tokens: 1_000_000, every: 'week' }
+  const capped = await say(`PATCH /admin/keys/${made.body.id}`, { body: { budget } })
+  check('Key', capped.body)
+  check('Budget', capped.body['budget'])
   check('Key', (await say('POST /admin/keys/find', { body: { key: made.body['key'] } })).body)
   check('Key', (await say(`POST /admin/keys/${made.body.id}/rotate`, { body: { grace: 60 } })).body)
   check('Key', (await say(`DELETE /admin/keys/${made.body.id}`)).body)
@@ -64,6 +68,21 @@ t.test('accounts, keys and money', async (t) => {
   }
   check('Balance', (await say(`GET /admin/accounts/${account}/balance`)).body)
   check('Balance', (await say('GET /api/billing/balance', { key })).body)
+  const given = await makeAccount({ plan: 'given', budget }, 0)
+  const body = { model: 'm', messages }
+  t.equal((await say('POST /v1/chat', { key: given.key, body })).status, 200)
+  const [balance] = [(await say('GET /api/billing/balance', { key: given.key })).body]
+  check('Balance', balance)
+  check('Allowance', balance['allowance'])
+  check('Budget', balance['budget'])
+  checkRows('Transaction', await say('GET /api/billing/transactions', { key: given.key }))
+  check('Account', (await say(`GET /admin/accounts/${given.id}`)).body)
+  const idle = { plan: 'given', status: 'suspended' }
+  const { body: suspended } = await say('POST /admin/accounts', { body: { name: 'idle', ...idle } })
+  const { body: unused } = await say(`GET /admin/accounts/${suspended.id}/balance`)
+  check('Allowance', unused['allowance'])
+  await say(`PATCH /admin/accounts/${given.id}`, { body: { plan: 'default' } })
+  check('Balance', (await say('GET /api/billing/balance', { key: given.key })).body)
 })
 
 t.test('what is configured, health, audit', async () => {

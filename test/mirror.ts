@@ -19,6 +19,7 @@ t.test('each source with code in it has a test of the same path', async (t) => {
 
 /** Tests of several sources at once, or of one promise of many, in a folder that also exists in src. */
 const broad: readonly string[] = [
+  'ledger/budgets.ts',
   'ledger/extending.ts',
   'ledger/forgotten.ts',
   'ledger/ledger-away.ts',
@@ -27,6 +28,7 @@ const broad: readonly string[] = [
   'ledger/ledger-lease.ts',
   'ledger/limits.ts',
   'ledger/property.ts',
+  'ledger/renewals.ts',
   'ledger/shadow.ts',
 ]
 

@@ -1,6 +1,8 @@
 // An account's API keys as rows in Redis: made, listed, revoked, rotated. Only a key's HMAC is stored; its text is in
 // the answer of its creation and nowhere else. Scripts read the row at each request, so a revoked key is refused at once.
 
+import { budgetText } from '../budget.ts'
+import type { TokenBudget } from '../budget.ts'
 import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
 import { GatewayError } from '../errors.ts'
@@ -11,32 +13,9 @@ import { keys } from '../redis/redis.ts'
 import { createScripts } from '../redis/scripts.ts'
 import type { ScriptLibrary, Scripts, WordsOf } from '../redis/scripts.ts'
 import { hmacKey, keyHint, newKey, parseKey } from './api-key.ts'
+import { readKeys, redisSeconds, statusOf } from './key-rows.ts'
+import type { ApiKey, KeyLimits, KeyRow } from './key-rows.ts'
 import { amendRow } from './open-rows.ts'
-
-/** As the admin API shows it. */
-export interface ApiKey {
-  readonly id: string
-  readonly object: 'api_key'
-  readonly account_id: string
-  readonly name: string
-  readonly hint: string
-  readonly scopes: readonly string[]
-  /** `*` allows all. */
-  readonly models: readonly string[]
-  readonly limits: KeyLimits
-  readonly expires_at: number | null
-  readonly revoked_at: number | null
-  readonly last_used_at: number | null
-  readonly created_at: number
-  readonly status: 'active' | 'expired' | 'revoked'
-}
-
-/** Each is narrower than the plan's limit; where one is absent, only the plan's limit holds. */
-export interface KeyLimits {
-  readonly requests_per_minute?: number
-  readonly tokens_per_minute?: number
-  readonly concurrency?: number
-}
 
 export interface KeyFields {
   readonly name?: string
@@ -45,6 +24,7 @@ export interface KeyFields {
   /** Unix seconds. */
   readonly expiresAt?: number | null
   readonly limits?: KeyLimits
+  readonly budget?: TokenBudget | null
 }
 
 /** Fixed before anything is written, so that a creation that is carried out twice makes one key. */
@@ -76,6 +56,8 @@ export function createKeyBook(redis: Redis, pepper: string) {
     listKeys: (ref: string) => asked(list(redis, ref)),
     /** Throws `key_not_found`. Revoking again changes nothing. */
     revokeKey: (id: string) => asked(revoke(redis, id)),
+    /** Throws `key_not_found`. */
+    setKey: (id: string, fields: Pick<KeyFields, 'budget'>) => asked(set(redis, id, fields)),
     /** A new key with the same properties; the old one dies after `graceS`, at once where that is 0. */
     rotateKey: (id: string, graceS: number, seed?: KeySeed, most?: number) =>
       asked(rotate({ redis, pepper, scripts, most }, id, graceS, seed)),
@@ -102,7 +84,7 @@ interface KeyBookParts {
 }
 
 async function create(parts: KeyBookParts, fields: KeyFields, seed: KeySeed): Promise<NewApiKey> {
-  const { name = '', scopes = allScopes, models = ['*'], expiresAt, limits = {} } = fields
+  const { name = '', scopes = allScopes, models = ['*'], expiresAt, limits = {}, budget } = fields
   const row = {
     id: seed.id,
     name,
@@ -115,12 +97,11 @@ async function create(parts: KeyBookParts, fields: KeyFields, seed: KeySeed): Pr
       rpm: limits.requests_per_minute,
       tpm: limits.tokens_per_minute,
       concurrency: limits.concurrency,
+      budget: budget ? budgetText(budget) : undefined,
     }),
   }
   return { ...(await store(parts, seed, row)), key: seed.text }
 }
-
-type KeyRow = Readonly<Record<string, string>>
 
 /** Writes first which account the id belongs to: an id without a key is harmless, but a key without its id could not be revoked. */
 async function store(
@@ -151,7 +132,7 @@ export function given(
 async function list(redis: Redis, ref: string): Promise<readonly ApiKey[]> {
   const hmacs = await redis.hgetall(keys.keyList(ref))
   const sorted = Object.entries(hmacs).toSorted(([a], [b]) => (a < b ? -1 : 1))
-  return read(
+  return readKeys(
     redis,
     ref,
     sorted.map(([, hmac]) => hmac),
@@ -160,7 +141,7 @@ async function list(redis: Redis, ref: string): Promise<readonly ApiKey[]> {
 
 async function revoke(redis: Redis, id: string): Promise<ApiKey> {
   const { ref, hmac } = await find(redis, id)
-  const fields = { revoked_at: await now(redis) }
+  const fields = { revoked_at: await redisSeconds(redis) }
   await amendRow(redis, 'HSETNX', { key: keys.key(ref, hmac), fields })
   return show(redis, ref, hmac)
 }
@@ -168,6 +149,19 @@ async function revoke(redis: Redis, id: string): Promise<ApiKey> {
 async function rename(redis: Redis, id: string, name: string): Promise<ApiKey> {
   const { ref, hmac } = await find(redis, id)
   await amendRow(redis, 'HSET', { key: keys.key(ref, hmac), fields: { name } })
+  return show(redis, ref, hmac)
+}
+
+async function set(
+  redis: Redis,
+  id: string,
+  { budget }: Pick<KeyFields, 'budget'>,
+): Promise<ApiKey> {
+  const { ref, hmac } = await find(redis, id)
+  if (budget !== undefined) {
+    const fields = { budget: budgetText(budget) }
+    await amendRow(redis, 'HSET', { key: keys.key(ref, hmac), fields })
+  }
   return show(redis, ref, hmac)
 }
 
@@ -179,15 +173,17 @@ async function rotate(
 ): Promise<NewApiKey> {
   const { ref, hmac } = await find(redis, id)
   const seed = fixed ?? newKeySeed(ref)
-  const [old, nowS] = await Promise.all([redis.hgetall(keys.key(ref, hmac)), now(redis)])
+  const [old, nowS] = await Promise.all([redis.hgetall(keys.key(ref, hmac)), redisSeconds(redis)])
   const isRepeated = await redis.hexists(keys.keyList(ref), seed.id)
   if (!isRepeated && statusOf(old, nowS) !== 'active') {
     const message = 'The key is revoked or expired already. Create a new one.'
     throw invalidParameter('id', message)
   }
-  const { name, scopes, models, expires_at, rpm, tpm, concurrency } = old
+  const { name, scopes, models, expires_at, rpm, tpm, concurrency, budget, budget_of } = old
   const row = {
-    ...given({ name, scopes, models, expires_at, rpm, tpm, concurrency }),
+    ...given({ name, scopes, models, expires_at, rpm, tpm, concurrency, budget }),
+    // What the old key has spent counts on: else a rotation would renew the budget.
+    budget_of: budget_of ?? id,
     id: seed.id,
     hint: keyHint(seed.text),
     created_at: String(seed.createdAt),
@@ -225,66 +221,8 @@ async function findByText(redis: Redis, text: string, pepper: string): Promise<A
   return key
 }
 
-/** Redis' own seconds: a gateway's clock that runs ahead must not make a revocation wait. */
-async function now(redis: Redis): Promise<number> {
-  const [seconds] = await redis.time()
-  return Number(seconds)
-}
-
 async function show(redis: Redis, ref: string, hmac: string): Promise<ApiKey> {
-  const [key] = await read(redis, ref, [hmac])
+  const [key] = await readKeys(redis, ref, [hmac])
   if (!key) throw new GatewayError('key_not_found')
   return key
-}
-
-async function read(
-  redis: Redis,
-  ref: string,
-  hmacs: readonly string[],
-): Promise<readonly ApiKey[]> {
-  const [nowS, accountId, rows] = await Promise.all([
-    now(redis),
-    redis.hget(keys.account(ref), 'id'),
-    Promise.all(hmacs.map((hmac) => redis.hgetall(keys.key(ref, hmac)))),
-  ])
-  return rows.map((row) => shape(row, accountId ?? '', nowS))
-}
-
-function shape(row: KeyRow, accountId: string, nowS: number): ApiKey {
-  return {
-    id: row.id ?? '',
-    object: 'api_key',
-    account_id: accountId,
-    name: row.name ?? '',
-    hint: row.hint ?? '',
-    scopes: words(row.scopes),
-    models: words(row.models),
-    limits: limitsOf(row),
-    expires_at: seconds(row.expires_at),
-    revoked_at: seconds(row.revoked_at),
-    last_used_at: seconds(row.last_used_at),
-    created_at: Number(row.created_at ?? 0),
-    status: statusOf(row, nowS),
-  }
-}
-
-function statusOf(row: KeyRow, nowS: number): ApiKey['status'] {
-  if (Number(row.revoked_at ?? Infinity) <= nowS) return 'revoked'
-  return Number(row.expires_at ?? Infinity) <= nowS ? 'expired' : 'active'
-}
-
-function limitsOf({ rpm, tpm, concurrency }: KeyRow): KeyLimits {
-  return {
-    ...(rpm ? { requests_per_minute: Number(rpm) } : {}),
-    ...(tpm ? { tokens_per_minute: Number(tpm) } : {}),
-    ...(concurrency ? { concurrency: Number(concurrency) } : {}),
-  }
-}
-
-function words(text: string | undefined): readonly string[] {
-  return text ? text.split(' ') : []
-}
-
-function seconds(text: string | undefined): number | null {
-  return text ? Number(text) : null
 }

@@ -3,6 +3,8 @@
 // short leaves at most rows that nobody finds.
 
 import type { Redis } from '../redis/client.ts'
+import { budgetText, parseBudget } from '../budget.ts'
+import type { TokenBudget, BudgetState } from '../budget.ts'
 import type { Config } from '../config/config.ts'
 import { asked } from '../redis/asked.ts'
 import { GatewayError, hasCode } from '../errors.ts'
@@ -17,6 +19,7 @@ import type { TakenName, UniqueField } from './account-names.ts'
 import { createKeyBook, given } from './account-keys.ts'
 import { createErasure } from './account-erasure.ts'
 import { accountSettings, newRef } from './api-key.ts'
+import { redisSeconds } from './key-rows.ts'
 import { writeRows } from './open-rows.ts'
 
 /** As the admin API shows it. */
@@ -28,6 +31,8 @@ export interface Account {
   readonly status: AccountStatus
   readonly external_id: string | null
   readonly metadata: Readonly<Record<string, string>>
+  /** A cap on what all its keys may spend together. */
+  readonly budget: BudgetState | null
   readonly created_at: number
   /** Only of a deleted account. */
   readonly deleted_at?: number
@@ -53,6 +58,7 @@ export interface AccountFields {
   readonly status?: 'active' | 'suspended'
   readonly externalId?: string | null
   readonly metadata?: Readonly<Record<string, string>>
+  readonly budget?: TokenBudget | null
 }
 
 /** Fixed before anything is written, so that a creation that is carried out twice makes one account. */
@@ -99,10 +105,10 @@ async function create(
   const lists = [keys.accounts, keys.deletedAccounts]
   const scores = await Promise.all(lists.map((one) => redis.zscore(one, `${id}:${ref}`)))
   if (scores.every((score) => score === null)) {
-    const { name, plan = 'default', status = 'active', externalId, metadata } = fields
+    const { name, plan = 'default', status = 'active', externalId, metadata, budget } = fields
     const row = { id, name, plan, status, created_at: createdAt }
     await withNames(redis, { id, name, externalId }, async () => {
-      await redis.hset(keys.account(ref), { ...row, ...optional({ externalId, metadata }) })
+      await redis.hset(keys.account(ref), { ...row, ...optional({ externalId, metadata, budget }) })
       await redis.zadd(keys.accountNames, 0, nameMember(name, id))
       await redis.zadd(keys.accounts, 0, `${id}:${ref}`)
     })
@@ -113,7 +119,7 @@ async function create(
 async function set(
   redis: Redis,
   { ref, account }: StoredAccount,
-  { name, plan, status, externalId, metadata }: AccountFields,
+  { name, plan, status, externalId, metadata, budget }: AccountFields,
 ): Promise<StoredAccount> {
   const changes = {
     ...given({
@@ -122,7 +128,7 @@ async function set(
       status,
       ...(status === 'suspended' && { suspended_at: await nowMs(redis) }),
     }),
-    ...optional({ externalId, metadata }),
+    ...optional({ externalId, metadata, budget }),
   }
   await withNames(redis, { id: account.id, name, externalId }, async () => {
     // The old name stays in the index: readers compare it with the row, and removing it could race with a rename back.
@@ -144,10 +150,11 @@ async function nowMs(redis: Redis): Promise<number> {
 }
 
 /** An empty text stands for none: HSET takes no null. */
-function optional({ externalId, metadata }: AccountFields): Record<string, string> {
+function optional({ externalId, metadata, budget }: AccountFields): Record<string, string> {
   return given({
     external_id: externalId === null ? '' : externalId,
     metadata: metadata && JSON.stringify(metadata),
+    budget: budget === undefined ? undefined : budgetText(budget),
   })
 }
 
@@ -259,7 +266,7 @@ function refIn(member: string): string {
 
 async function read(redis: Redis, ref: string): Promise<StoredAccount> {
   const row = await redis.hgetall(keys.account(ref))
-  const { id, name, plan, external_id, metadata, created_at, deleted_at } = row
+  const { id, name, plan, external_id, metadata, budget, window, created_at, deleted_at } = row
   if (id === undefined) throw new GatewayError('account_not_found')
   return {
     ref,
@@ -271,6 +278,9 @@ async function read(redis: Redis, ref: string): Promise<StoredAccount> {
       status: statusOf(row),
       external_id: external_id || null,
       metadata: metadata ? JSON.parse(metadata) : {},
+      budget: budget
+        ? (parseBudget(budget, window, (await redisSeconds(redis)) * 1000) ?? null)
+        : null,
       created_at: Number(created_at ?? 0),
       ...(deleted_at !== undefined && { deleted_at: Number(deleted_at) }),
     },

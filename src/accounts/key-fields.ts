@@ -1,17 +1,28 @@
 // What a call may say of a new key, and how a list of keys is cut into pages: for the admin API and the account page.
 
+import { everies } from '../budget.ts'
 import type { Config, Plan } from '../config/config.ts'
 import { z } from '../config/schema.ts'
 import { invalid, printable } from '../http/fields.ts'
 import { listOf } from '../http/page.ts'
 import type { List, Page } from '../http/page.ts'
 import { allScopes } from './account-keys.ts'
-import type { ApiKey, KeyFields, KeyLimits } from './account-keys.ts'
+import type { KeyFields } from './account-keys.ts'
+import type { ApiKey, KeyLimits } from './key-rows.ts'
 
 const scope = z.enum(allScopes, { error: `write ${allScopes.join(', ')}` })
 const list = <T extends z.ZodType>(item: T) =>
   z.array(item, { error: 'write a list' }).min(1, { error: 'write at least one' }).max(100)
 const positive = z.int({ error: 'write a whole number' }).min(1, { error: 'write at least 1' })
+
+/** What an account or a key may spend in each window. */
+export const budget = z.strictObject(
+  {
+    tokens: z.int({ error: 'write a whole number' }).min(0, { error: 'write 0 or more' }),
+    every: z.enum(everies, { error: 'write day, week or month' }),
+  },
+  { error: 'write {"tokens": 100000, "every": "month"}, or null for none' },
+)
 
 export const creation = z.strictObject({
   name: printable(200).optional(),
@@ -25,6 +36,7 @@ export const creation = z.strictObject({
       concurrency: positive.optional(),
     })
     .optional(),
+  budget: budget.nullable().optional(),
 })
 
 const longestGraceS = 30 * 24 * 3600
@@ -40,7 +52,7 @@ export const renaming = z.strictObject({ name: printable(200) })
 
 /** Throws `invalid_parameter`. */
 export function toKeyFields(
-  { name, scopes, models, expires_at: expiresAt, limits }: z.output<typeof creation>,
+  { name, scopes, models, expires_at: expiresAt, limits, budget }: z.output<typeof creation>,
   config: Config,
 ): KeyFields {
   if (expiresAt && expiresAt * 1000 <= Date.now())
@@ -51,6 +63,7 @@ export function toKeyFields(
     ...(models && { models: namesOf(models, config) }),
     ...(expiresAt && { expiresAt }),
     ...(limits && { limits }),
+    ...(budget && { budget }),
   }
 }
 

@@ -5,7 +5,7 @@ import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
 import { hasCode } from '../errors.ts'
 import { keys } from '../redis/redis.ts'
-import type { ApiKey } from './account-keys.ts'
+import type { ApiKey } from './key-rows.ts'
 
 const daySeconds = 24 * 3600
 

@@ -6,12 +6,13 @@ import { collect, listJson, path } from './admin.ts'
 import { repeatable, tell, usageError, wordAt } from './command.ts'
 import type { Call, Command, Options } from './command.ts'
 import { card, formatTime, table } from './table.ts'
-import { parseCount, parsePairs } from './values.ts'
+import { budgetHelp, formatBudget, parseBudget, parseCount, parsePairs } from './values.ts'
 
 const fields: Options = {
   plan: { value: 'PLAN', help: 'a plan of gateway.yaml; if not given, default' },
   'external-id': { value: 'ID', help: 'what your own system calls it' },
   metadata: { value: 'NAME=VALUE', help: 'may be given several times', isList: true },
+  budget: { value: 'N/EVERY', help: `${budgetHelp}, or none` },
 }
 
 const create: Command = {
@@ -69,12 +70,14 @@ const showOne: Command = {
 const set: Command = {
   name: 'accounts set',
   words: ['ACCOUNT'],
-  summary: 'change name, plan, external id or metadata',
+  summary: 'change name, plan, external id, metadata or budget',
   options: { name: { value: 'NAME', help: 'its new name' }, ...fields },
   async run(call) {
     const body = { ...fieldsOf(call), name: call.text('name') }
     if (Object.values(body).every((value) => value === undefined)) {
-      throw usageError('Nothing to change. Give --name, --plan, --external-id or --metadata.')
+      throw usageError(
+        'Nothing to change. Give --name, --plan, --external-id, --metadata or --budget.',
+      )
     }
     return change(call, body)
   },
@@ -124,6 +127,7 @@ function fieldsOf(call: Call) {
     plan: call.text('plan'),
     external_id: call.text('external-id'),
     metadata: parsePairs(call.list('metadata')),
+    budget: parseBudget(call.text('budget')),
   }
 }
 
@@ -133,7 +137,7 @@ async function change(call: Call, body: object): Promise<number> {
 }
 
 function show(call: Call, account: Account): number {
-  const { id, name, plan, status, external_id, metadata, created_at, deleted_at } = account
+  const { id, name, plan, status, external_id, metadata, budget, created_at, deleted_at } = account
   const pairs = Object.entries(metadata).map(([key, value]) => `${key}=${value}`)
   const shown = {
     id,
@@ -142,6 +146,7 @@ function show(call: Call, account: Account): number {
     status,
     ...(external_id === null ? {} : { 'external id': external_id }),
     ...(pairs.length === 0 ? {} : { metadata: pairs.join(' ') }),
+    ...(budget && { budget: formatBudget(budget) }),
     created: formatTime(created_at),
     ...(deleted_at === undefined ? {} : { deleted: formatTime(deleted_at) }),
   }

@@ -1,11 +1,13 @@
 // tollgate keys …: commands for the API keys of accounts. A new key is printed once, on a line of its own.
 
-import type { ApiKey, NewApiKey } from '../accounts/account-keys.ts'
+import type { NewApiKey } from '../accounts/account-keys.ts'
+import type { ApiKey } from '../accounts/key-rows.ts'
 import type { Account } from '../accounts/accounts.ts'
 import { collect, listJson, path } from './admin.ts'
 import { repeatable, tell, usageError, wordAt } from './command.ts'
 import type { Admin, Call, Command } from './command.ts'
 import { formatTime, table } from './table.ts'
+import { budgetHelp, formatBudget, parseBudget } from './values.ts'
 import { parseCount, parseList, parseMoment, parseSeconds } from './values.ts'
 
 const account = { value: 'ACCOUNT', help: 'its id or its name' }
@@ -30,6 +32,7 @@ const create: Command = {
     'requests-per-minute': { value: 'N', help: "a limit below the plan's" },
     'tokens-per-minute': { value: 'N', help: "a limit below the plan's" },
     concurrency: { value: 'N', help: 'most generations at the same time' },
+    budget: { value: 'N/EVERY', help: budgetHelp },
     ...repeatable,
   },
   async run(call) {
@@ -40,6 +43,7 @@ const create: Command = {
       models: parseList(call.list('models')),
       expires_at: expires === undefined ? undefined : parseMoment(expires),
       limits: limitsOf(call),
+      budget: parseBudget(call.text('budget')),
     }
     const target = path`accounts/${accountOf(call)}/keys`
     return makeKey(call, target, body)
@@ -55,6 +59,20 @@ const list: Command = {
     const target = path`accounts/${call.words[0] ?? accountOf(call)}/keys`
     const keys = await collect<ApiKey>(await call.admin(), target, { order: 'asc' })
     return tell(call, listJson(keys), tableOf(keys))
+  },
+}
+
+const set: Command = {
+  name: 'keys set',
+  words: ['KEY'],
+  summary: "change a key's budget",
+  options: { account: accountOfKey, budget: { value: 'N/EVERY', help: `${budgetHelp}, or none` } },
+  async run(call) {
+    const budget = parseBudget(call.text('budget'))
+    if (budget === undefined) throw usageError('Nothing to change. Give --budget.')
+    const admin = await call.admin()
+    const key = await admin.patch<ApiKey>(path`keys/${await keyIdOf(call, admin)}`, { budget })
+    return tell(call, key, tableOf([key]))
   },
 }
 
@@ -101,7 +119,7 @@ const find: Command = {
   },
 }
 
-export const keyCommands: readonly Command[] = [create, list, find, revoke, rotate]
+export const keyCommands: readonly Command[] = [create, list, find, set, revoke, rotate]
 
 /** A key has 57 characters; a longer input is probably a file that was piped in by mistake. */
 const longestInput = 1024
@@ -178,6 +196,7 @@ function tableOf(keys: readonly ApiKey[]): string {
       { title: 'KEY', cell: ({ hint }) => hint },
       { title: 'SCOPES', cell: ({ scopes }) => scopes.join(',') },
       { title: 'MODELS', cell: ({ models }) => models.join(',') },
+      { title: 'BUDGET', cell: ({ budget }) => formatBudget(budget) },
       { title: 'CREATED', cell: ({ created_at }) => formatTime(created_at) },
       { title: 'LAST USED', cell: ({ last_used_at }) => formatTime(last_used_at) },
       { title: 'EXPIRES', cell: ({ expires_at }) => formatTime(expires_at) },

@@ -7,7 +7,7 @@ import { path } from './admin.ts'
 import { exit, repeatable, tell, usageError, wordAt } from './command.ts'
 import type { Call, Command } from './command.ts'
 import { card, formatAmount, formatChange, formatTime, table } from './table.ts'
-import { parseAmount } from './values.ts'
+import { formatBudget, parseAmount } from './values.ts'
 
 const topup: Command = {
   name: 'topup',
@@ -45,7 +45,7 @@ const balance: Command = {
   async run(call) {
     const admin = await call.admin()
     const found = await admin.get<Balance>(path`accounts/${wordAt(call, 0)}/balance`)
-    const { available, reserved, granted, spent, owed } = found
+    const { available, reserved, granted, spent, owed, allowance, budget } = found
     const shown = {
       available: formatAmount(available),
       reserved: formatAmount(reserved),
@@ -53,6 +53,8 @@ const balance: Command = {
       granted: formatAmount(granted),
       spent: formatAmount(spent),
       owed: formatAmount(owed),
+      ...(allowance && { allowance: describeAllowance(allowance) }),
+      ...(budget && { budget: formatBudget(budget) }),
       'as of': formatTime(found.updated_at),
     }
     return tell(call, found, card(shown))
@@ -84,6 +86,13 @@ async function credit(call: Call, kind: 'topup' | 'adjust', amount: number): Pro
   const made = await admin.post<Transaction>(target, body)
   const line = `${formatChange(made.amount)}, balance ${formatAmount(made.balance_after)} (${made.id})\n`
   return tell(call, made, line)
+}
+
+function describeAllowance(allowance: NonNullable<Balance['allowance']>): string {
+  const { tokens, every, left, renews_at } = allowance
+  const given = every ? `${formatAmount(tokens)} each ${every}` : 'no more'
+  const until = renews_at === null ? '' : ` until ${formatTime(renews_at)}`
+  return `${formatAmount(left)} left${until}, ${given}`
 }
 
 function describe({ accounts, entries, differences }: AuditReport): string {

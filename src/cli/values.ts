@@ -1,6 +1,9 @@
 // Parsers for what people write on a command line: amounts, durations, lists, pairs. Each throws a usage error.
 
+import { parseBudget as readBudget } from '../budget.ts'
+import type { TokenBudget, BudgetState } from '../budget.ts'
 import { usageError } from './command.ts'
+import { formatAmount, formatTime } from './table.ts'
 
 /** `1000000`, `1_000_000`, `+5`, `-5`; also with the minus sign that withMinus in run.ts writes. */
 export function parseAmount(text: string): number {
@@ -58,4 +61,28 @@ export function parseCount(name: string, text: string | undefined): number | und
   const count = Number(text)
   if (/^\d+$/.test(text) && count >= 1 && Number.isSafeInteger(count)) return count
   throw usageError(`--${name} takes a whole number, 1 or more.`)
+}
+
+export const budgetHelp = 'the most that it may spend: 100000/month, /week or /day'
+
+/** `100000/month`; `none` is null. */
+export function parseBudget(text: string | undefined): TokenBudget | null | undefined {
+  if (text === undefined) return undefined
+  if (text === 'none') return null
+  const [, tokens = '', every] = /^(\d[\d_]*)\/(\w+)$/.exec(text) ?? []
+  const budget = readBudget(`${tokens.replaceAll('_', '')} ${every}`, undefined, 0)
+  if (budget && Number.isSafeInteger(budget.tokens)) {
+    return { tokens: budget.tokens, every: budget.every }
+  }
+  throw usageError(
+    `${JSON.stringify(text)} is no budget. Write tokens and a window, such as 100000/month, or none.`,
+  )
+}
+
+/** `30 of 100,000 a month`. */
+export function formatBudget(budget: BudgetState | null): string {
+  if (!budget) return ''
+  const { tokens, every, used, renews_at } = budget
+  const until = renews_at === null ? '' : `, until ${formatTime(renews_at)}`
+  return `${formatAmount(used)} of ${formatAmount(tokens)} a ${every}${until}`
 }

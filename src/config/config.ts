@@ -6,6 +6,7 @@ import type { StoreConfig } from '../store/drivers.ts'
 import type { limits } from './keys.ts'
 import type * as keys from './model-keys.ts'
 import type { Named } from './named.ts'
+import type { plan } from './plan-keys.ts'
 import type { RedisAddress } from './words.ts'
 
 /** Integer micro-units of a balance token per model token; `request` per request. 1 token = 1,000,000. */
@@ -57,7 +58,7 @@ export interface Model extends Omit<ModelNames, ChangedInModel> {
 }
 
 /** Its `models` are ids; `*` allows all. */
-export type Plan = Named<typeof keys.plan.shape>
+export type Plan = Named<typeof plan.shape>
 
 export interface RedisLogin {
   readonly username?: string | undefined

@@ -1,11 +1,12 @@
 // Everything that gateway.yaml may have: each key with its default and its sentence. The schema for editors, the
-// reference and the loader are made from this. Of other files only model-keys.ts, host-port.ts, the plugins and
+// reference and the loader are made from this. Of other files only model-keys.ts, plan-keys.ts, host-port.ts, the plugins and
 // the drivers of stores (store/store.ts) and the parts with settings in a plugin's block (settings.ts) have keys or
 // defaults.
 
 import { defaultAdmin, defaultPort } from './host-port.ts'
 import { storeKeys } from '../store/drivers.ts'
-import { models, plans } from './model-keys.ts'
+import { models } from './model-keys.ts'
+import { plans } from './plan-keys.ts'
 import { bytes, duration, path, pemFile, secret, withLater, z, type Schema } from './schema.ts'
 import { cidr, host, hostPort, port, redisUrl } from './words.ts'
 

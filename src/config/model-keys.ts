@@ -1,7 +1,7 @@
-// What gateway.yaml may have under `models:` and `plans:`: each key with its default and its sentence.
+// What gateway.yaml may have under `models:`: each key with its default and its sentence.
 
 import { endpointNames } from './endpoints.ts'
-import { bytes, decimal, duration, pemFile, withLater, z } from './schema.ts'
+import { decimal, duration, pemFile, withLater, z } from './schema.ts'
 import {
   backendKey,
   backendUrl,
@@ -252,30 +252,6 @@ export const model = z.strictObject({
     ),
 })
 
-export const plan = z.strictObject({
-  requests_per_minute: count().default(600).describe('Requests a minute of one account.'),
-  tokens_per_minute: count()
-    .default(400_000)
-    .describe(
-      'Model tokens a minute of one account. Without `max_tokens`, the output is limited so that it fits.',
-    ),
-  concurrency: count().default(20).describe('Generations of one account at the same time.'),
-  models: z
-    .array(z.string().min(1))
-    .default(['*'])
-    .describe('Models that the plan may use, by id or alias; `*` is all.'),
-  storage: bytes({ min: 0 })
-    .prefault('10GiB')
-    .describe('All files and sessions of one account together.'),
-  storage_unpaid: bytes({ min: 0 })
-    .prefault('100MiB')
-    .describe('The same for an account whose balance is 0; at most `storage`.'),
-})
-
-const planName = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, {
-  error: 'write a plan name of 1 to 64 letters, digits, _ . -',
-})
-
 const modelsHelp = 'write at least one model, such as demo: {targets: [demo]}'
 
 const listHelp =
@@ -286,8 +262,6 @@ export const models = z
     error: ({ input }) => (Array.isArray(input) ? listHelp : modelsHelp),
   })
   .refine((all) => Object.keys(all).length > 0, { error: modelsHelp })
-
-export const plans = z.record(planName, plan)
 
 export type ModelKeys = z.output<typeof model>
 export type TargetKeys = z.output<typeof target>

@@ -11,6 +11,7 @@ import type { GatewayKeys, PluginKeys } from './keys.ts'
 import * as schemas from './model-keys.ts'
 import type { ModelKeys, TargetKeys } from './model-keys.ts'
 import { named } from './named.ts'
+import { plan } from './plan-keys.ts'
 import type { z } from './schema.ts'
 import { parseRedisUrl } from './words.ts'
 import { workerCount } from './workers.ts'
@@ -162,8 +163,8 @@ function resolvePlans(
 ): ReadonlyMap<string, Plan> {
   const idOf = (name: string) =>
     [...models.values()].find(({ aliases }) => aliases.includes(name))?.id ?? name
-  const resolvePlan = (block: z.output<typeof schemas.plan>): Plan => ({
-    ...named(schemas.plan, block),
+  const resolvePlan = (block: z.output<typeof plan>): Plan => ({
+    ...named(plan, block),
     models: block.models.map(idOf),
   })
   return new Map(Object.entries(keys).map(([name, block]) => [name, resolvePlan(block)]))

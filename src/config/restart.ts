@@ -15,6 +15,7 @@ const readOnce: readonly Path[] = [
   ['store'],
   ['limits', 'headers'],
   ['plugins', 'metering', 'lease'],
+  ['plugins', 'metering', 'time_zone'],
 ]
 
 /** Plugins that can change while the gateway runs, but cannot be switched on or off. */

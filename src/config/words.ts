@@ -4,6 +4,7 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { isIP } from 'node:net'
 import { parseHostPort } from './host-port.ts'
+import { didYouMean } from './problem.ts'
 import { kinds, z } from './schema.ts'
 
 const portHelp = 'write a port number from 0 to 65535'
@@ -30,6 +31,22 @@ function isCidr(text: string): boolean {
     bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128))
   )
 }
+
+/** An IANA name. A fixed offset is none, because it has no summer time. */
+export const timeZone = () =>
+  z.string({ error: timeZoneHelp }).superRefine((name, ctx) => {
+    const isKnown =
+      /^[A-Za-z]/.test(name) && succeeds(() => new Intl.DateTimeFormat('en', { timeZone: name }))
+    if (isKnown) return
+    const meant = didYouMean(name, ['UTC', ...Intl.supportedValuesOf('timeZone')])
+    ctx.addIssue({
+      code: 'custom',
+      message: `there is no such time zone${meant || `; ${timeZoneHelp}`}`,
+      input: name,
+    })
+  })
+
+const timeZoneHelp = 'write an IANA name, such as Europe/Berlin or UTC'
 
 /** The name that clients send as `model`, or the name that a backend has for the model. */
 export const modelId = () =>

@@ -7,6 +7,7 @@ import type { Plan } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import type { ErrorDetails } from '../errors.ts'
 import { accountKeys, keys } from '../redis/redis.ts'
+import { allowanceWords } from './allowances.ts'
 import type { Gate } from './gate.ts'
 import type { Hold } from './hold.ts'
 import { progressWords } from './leases.ts'
@@ -15,9 +16,11 @@ import { isUnclear, unavailable } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
 import type { LedgerScripts, LedgerWords } from './library.ts'
 import { createPlanGuesses } from './plan-guesses.ts'
-import { minuteMs, readAdmitted, readExtended, readIdentified, toHold } from './replies.ts'
-import type { AccountIdentity, AdmitRefused, Admitted, Asked } from './replies.ts'
+import { readAdmitted, readExtended, readIdentified, toHold } from './replies.ts'
+import { refusalOf } from './refusal.ts'
+import type { AccountIdentity, Admitted, Asked } from './replies.ts'
 import type { Spool } from './spool.ts'
+import type { Windows } from './windows.ts'
 
 export interface IdentifyRequest {
   readonly ref: string
@@ -59,6 +62,8 @@ export interface AdmissionOptions {
   readonly scripts: LedgerScripts
   readonly leaseMs: number
   readonly plans: () => ReadonlyMap<string, Plan>
+  /** Where the days, weeks and months of allowances and budgets begin. */
+  readonly windows: Pick<Windows, 'text' | 'learn'>
   readonly gate: Pick<Gate, 'pass'>
   readonly spool: Pick<Spool, 'isFull'>
   readonly onAdmitted: (hold: Hold) => void
@@ -111,12 +116,12 @@ export class Admission {
   }
 
   readonly identify = (request: IdentifyRequest): Promise<AccountIdentity> => {
-    return this.#identify(request, '')
+    return this.#identify(request, false)
   }
 
-  /** Reaps expired holds, then returns what the account has. For operators: no key is checked. */
+  /** Reaps expired holds and renews the allowance, then returns what the account has. For operators: no key is checked. */
   look(ref: string): Promise<AccountIdentity> {
-    return this.#identify({ ref, hmac: '-', scope: '' }, '1')
+    return this.#identify({ ref, hmac: '-', scope: '' }, true)
   }
 
   /** Makes a hold, or throws the refusal. */
@@ -142,7 +147,7 @@ export class Admission {
     const note = { model: encodeURIComponent(model), meta: metaText(request.meta, isShadow) }
     const sizes = `${holdId} ${wholeAmount(want)} ${wholeAmount(min)} ${wanted} ${fewest} ${isSliced ? shares : 1}`
     const tail = `${note.model} ${note.meta}`
-    const args = () => [scope, sizes, this.#planFor(ref, model), model, tail, '']
+    const args = () => [scope, sizes, this.#planFor(ref, model), model, tail, '', this.#offer(ref)]
     const names = keysOf(request)
     const onPlan = (plan: string) => this.#guesses.set(ref, plan)
     const question = { script: 'admit', keys: names, args, read: readAdmitted, onPlan } as const
@@ -158,7 +163,9 @@ export class Admission {
   async openAgain(hold: Hold): Promise<boolean> {
     const { id, model, meta, keyId } = hold.fields
     const sizes = `${id} ${hold.amount} 0 0 0 1`
-    const args = () => ['', sizes, noLimits, '', `${model} ${meta}`, keyId]
+    const { windows } = this.#options
+    const tail = `${model} ${meta}`
+    const args = () => ['', sizes, noLimits, '', tail, keyId, `${noAllowance} ${windows.text}`]
     const names = keysOf(hold.fields)
     const answer = await this.#ask({ script: 'admit', keys: names, args, read: readAdmitted })
     if (answer.word === 'account_suspended') hold.stop('account_suspended')
@@ -170,10 +177,11 @@ export class Admission {
   /** Makes a hold larger. Resolves with whether more is available; rejects with ledger_unavailable. A hold that Redis does not know is opened again as it was, or its work is stopped. */
   readonly extend = async (hold: Hold, { amount, least }: Extension): Promise<boolean> => {
     this.#options.gate.pass()
-    const names = accountKeys(hold.fields.ref)
+    const names = keysOf(hold.fields)
     const args = () => [
       progressWords(hold),
       `${wholeAmount(amount)} ${wholeAmount(least)} ${shares}`,
+      this.#options.windows.text,
     ]
     const answer = await this.#ask({ script: 'extend', keys: names, args, read: readExtended })
     if (answer.word === 'ok') hold.extended(answer.amount)
@@ -182,12 +190,21 @@ export class Admission {
     return answer.word !== 'ok' || answer.available > 0
   }
 
-  async #identify(caller: IdentifyRequest, operator: '1' | ''): Promise<AccountIdentity> {
+  async #identify(caller: IdentifyRequest, isOperator: boolean): Promise<AccountIdentity> {
     this.#options.gate.pass()
     const { ref, scope } = caller
-    const args = () => [scope, operator]
+    const args = () =>
+      isOperator ? [scope, `=${this.#guesses.get(ref)}`, this.#offer(ref)] : [scope, '', '']
     const names = keysOf(caller)
-    const answer = await this.#ask({ script: 'identify', keys: names, args, read: readIdentified })
+    const onPlan = (plan: string) => this.#guesses.set(ref, plan)
+    const question = {
+      script: 'identify',
+      keys: names,
+      args,
+      read: readIdentified,
+      onPlan,
+    } as const
+    const answer = await this.#ask(question)
     if (answer.word !== 'ok') throw new GatewayError(answer.word, { caller: answer.caller })
     const { identity } = answer
     if (identity.owed > 0) this.#options.onOwing(ref)
@@ -202,18 +219,23 @@ export class Admission {
     read,
     onPlan,
   }: Question<Script, Answer>): Promise<Answer> {
-    const { scripts, leaseMs, onReaped } = this.#options
+    const { scripts, leaseMs, windows, onReaped } = this.#options
     for (let round = 0; round < maxRounds; round++) {
       const asked = read(await scripts.run(script, names, [`${leaseMs}`, ...args()]))
       if (asked.reaped > 0) onReaped(asked.reaped)
       if (asked.is === 'answer') return asked.answer
       if (asked.is === 'plan') onPlan?.(asked.plan)
+      if (asked.is === 'clock') windows.learn(asked.nowMs)
     }
     throw unavailable(new Error('A script asked for more too often'))
   }
 
   #planFor(ref: string, model: string): string {
     return planArgument(this.#guesses.get(ref), this.planOf(ref), model)
+  }
+
+  #offer(ref: string): string {
+    return `${allowanceWords(this.planOf(ref))} ${this.#options.windows.text}`
   }
 }
 
@@ -222,8 +244,9 @@ const keysOf = ({ ref, hmac }: Pick<IdentifyRequest, 'ref' | 'hmac'>) => [
   keys.key(ref, hmac),
 ]
 
-/** ARGV 4 of admit for a hold that was admitted before. */
+/** ARGV 4 of admit for a hold that was admitted before, and the allowance in ARGV 8. */
 const noLimits = '1 - - - '
+const noAllowance = allowanceWords(undefined)
 
 /** ARGV 4 of admit; `-` where there is no limit. */
 export function planArgument(name: string, plan: Plan | undefined, model: string): string {
@@ -244,45 +267,9 @@ function mayBeLate(answer: Admitted): boolean {
   const { word } = answer
   return (
     word === 'concurrency_limit_exceeded' ||
+    (word === 'budget_exceeded' && answer.isHeld) ||
     (word === 'insufficient_balance' && answer.which === 'held')
   )
-}
-
-function refusalOf(refused: AdmitRefused, request: AdmitRequest): GatewayError {
-  const { word, limits, caller, mostTokens } = refused
-  const details = { limits, caller }
-  switch (word) {
-    case 'released':
-      return unavailable(new Error('The hold has ended before it was made'))
-    case 'rate_limit_exceeded':
-      return tooMany(refused)
-    case 'concurrency_limit_exceeded':
-      return new GatewayError(word, { ...details, retryAfterMs: 1000 })
-    case 'insufficient_balance':
-      return shortage(refused, wholeAmount(request.min))
-    case 'invalid_parameter':
-      return new GatewayError(word, { ...details, ...request.neverFits?.(mostTokens) })
-    default:
-      return new GatewayError(word, details)
-  }
-}
-
-function tooMany({ limits, caller, which }: AdmitRefused): GatewayError {
-  const count = which === 'tokens' ? limits?.tokens : limits?.requests
-  const message = `The limit of ${which} a minute is reached. Wait as Retry-After says.`
-  const retryAfterMs = count?.resetMs ?? minuteMs
-  return new GatewayError('rate_limit_exceeded', { limits, message, retryAfterMs, caller })
-}
-
-/** While the account owes something, nothing is available. */
-function shortage({ limits, caller, available, owed }: AdmitRefused, needed: number): GatewayError {
-  const message = `The account owes ${owed} tokens for earlier requests. Top it up by more than that.`
-  return new GatewayError('insufficient_balance', {
-    limits,
-    caller,
-    shortage: { available, needed, owed },
-    ...(owed > 0 && { message }),
-  })
 }
 
 /** The scripts look for `"shadow":true`: so a hold stays one of shadow mode, whichever gateway settles or reaps it. */

@@ -1,8 +1,11 @@
 // Recomputes an account from its journal and its open holds, and lists what does not add up. Changes nothing.
 
+import { accountWindow, keyWindows, parseWindow } from '../budget.ts'
 import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
 import { keys } from '../redis/redis.ts'
+import { parseAllowance, parseCounted } from './allowances.ts'
+import type { CountedIn } from './allowances.ts'
 import { parseHoldRow } from './hold-rows.ts'
 import { compareIds, fieldsOf, readStream, transactionId } from './journal.ts'
 import type { JournalEntry, OldEntries, ReadOptions } from './journal.ts'
@@ -99,11 +102,15 @@ interface Sums {
   spent: number
   owed: number
   waived: number
+  allowance: number
   balance: number
+  /** What was counted in windows of budgets, by `<field> <since>`. */
+  readonly counted: Map<string, number>
 }
 
 /** What the account has as sums, and the journal as entries. */
 const summed = ['granted', 'spent', 'owed', 'waived'] as const
+const archived = [...summed, 'allowance'] as const
 
 type Expect = (what: string, expected: number, found: number) => void
 
@@ -116,7 +123,7 @@ async function tryAudit({ redis, archive }: AuditOptions, ref: string) {
       differences.push({ ref, account_id: before.id ?? '', what, expected, found })
     }
   }
-  const sums: Sums = { entries: 0, granted: 0, spent: 0, owed: 0, waived: 0, balance: 0 }
+  const sums = noSums()
   const add = (entries: readonly JournalEntry[]) => addAll(entries, sums, expect)
   if (archive) {
     await addArchived((options) => archive.read(ref, options), before.archived_last, add)
@@ -134,6 +141,11 @@ async function tryAudit({ redis, archive }: AuditOptions, ref: string) {
   add(state.entries)
   compare(state, sums, expect)
   return { ...sums, differences }
+}
+
+function noSums(): Sums {
+  const numbers = { entries: 0, granted: 0, spent: 0, owed: 0, waived: 0, allowance: 0, balance: 0 }
+  return { ...numbers, counted: new Map() }
 }
 
 /** All entries, the oldest first. */
@@ -166,22 +178,33 @@ function compareArchived(
   expect: Expect,
 ): void {
   expect('archived entries', Number(account.archived ?? 0), sums.entries)
-  for (const what of summed) {
+  for (const what of archived) {
     expect(`archived ${what}`, Number(account[`archived_${what}`] ?? 0), sums[what])
   }
 }
 
 function takeArchived(account: Readonly<Record<string, string>>, sums: Sums): void {
-  for (const what of [...summed, 'balance'] as const) {
+  for (const what of [...archived, 'balance'] as const) {
     sums[what] = Number(account[`archived_${what}`] ?? 0)
   }
 }
 
 function addAll(entries: readonly JournalEntry[], sums: Sums, expect: Expect): void {
   for (const entry of entries) {
-    const { type, amount, balance, owed = '0', waived = '0' } = fieldsOf(entry)
+    const {
+      type,
+      amount,
+      balance,
+      owed = '0',
+      waived = '0',
+      allowance = '0',
+      budget,
+    } = fieldsOf(entry)
     sums.owed += Number(owed)
     sums.waived += Number(waived)
+    sums.allowance -= Number(allowance)
+    if (type === 'allowance') sums.allowance += Number(amount)
+    if (budget) count(sums, parseCounted(budget))
     if (type === 'repayment') sums.owed += Number(amount)
     if (type === 'charge' || type === 'repayment') sums.spent -= Number(amount)
     else sums.granted += Number(amount)
@@ -190,6 +213,13 @@ function addAll(entries: readonly JournalEntry[], sums: Sums, expect: Expect): v
     expect(`balance_after of ${transactionId(entry[0])}`, expected, Number(balance))
     // One wrong balance must not make all later ones differ.
     sums.balance = Number(balance)
+  }
+}
+
+function count({ counted }: Pick<Sums, 'counted'>, parts: readonly CountedIn[]): void {
+  for (const { field, since, tokens } of parts) {
+    const name = `${field} ${since}`
+    counted.set(name, (counted.get(name) ?? 0) + tokens)
   }
 }
 
@@ -227,6 +257,9 @@ function compare({ account, holdRows, leases }: Snapshot, sums: Sums, expect: Ex
   const holds = Object.values(holdRows).map(parseHoldRow)
   const reserved = holds.reduce((sum, { amount }) => sum + amount, 0)
   for (const what of summed) expect(what, sums[what], stored(what))
+  expect('allowance', sums.allowance, parseAllowance(account.allowance)?.left ?? 0)
+  for (const { countedIn } of holds) count(sums, countedIn)
+  compareWindows(account, sums, expect)
   expect('balance', sums.balance, stored('granted') - stored('spent'))
   expect('reserved', reserved, stored('reserved'))
   expect('leases', holds.length, leases)
@@ -241,4 +274,15 @@ function compare({ account, holdRows, leases }: Snapshot, sums: Sums, expect: Ex
   }
   for (const [keyId, count] of byKey)
     expect(`open holds of ${keyId}`, count, stored(`open:${keyId}`))
+}
+
+/** A window that has ended is compared as well: it is the last one until the next request comes. */
+function compareWindows(account: Snapshot['account'], { counted }: Sums, expect: Expect): void {
+  for (const [field, text] of Object.entries(account)) {
+    if (field !== accountWindow && !field.startsWith(keyWindows)) continue
+    const window = parseWindow(text)
+    if (!window) continue
+    const who = field === accountWindow ? 'the account' : field.slice(keyWindows.length)
+    expect(`budget of ${who}`, counted.get(`${field} ${window.since}`) ?? 0, window.used)
+  }
 }

@@ -4,6 +4,8 @@
 import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
 import { keys } from '../redis/redis.ts'
+import { parseCounted } from './allowances.ts'
+import type { CountedIn } from './allowances.ts'
 import type { Progress } from './hold.ts'
 import { fromWords } from '../tokens/token-counts.ts'
 
@@ -44,12 +46,20 @@ export interface HoldRow {
   readonly amount: number
   readonly used: Progress
   readonly keyId: string
+  /** The windows of budgets that it counts in. */
+  readonly countedIn: readonly CountedIn[]
 }
 
 /** `<amount> <charge> <prompt> <cached> <completion> <key id> <model> <meta>`. */
 export function parseHoldRow(text: string): HoldRow {
   const [amount, ...words] = text.split(' ')
-  return { amount: Number(amount), used: toProgress(words), keyId: words[4] ?? '' }
+  const [, counted] = /"held":"([^"]*)"/.exec(text) ?? []
+  return {
+    amount: Number(amount),
+    used: toProgress(words),
+    keyId: words[4] ?? '',
+    countedIn: counted === undefined ? [] : parseCounted(counted, Number(amount)),
+  }
 }
 
 function toProgress([charge, ...words]: readonly string[]): Progress {

@@ -16,8 +16,8 @@ import type { UsageFields } from '../tokens/token-counts.ts'
 export interface Transaction {
   readonly id: string
   readonly object: 'billing.transaction'
-  /** `repayment`: a debt was paid from what had become available. */
-  readonly type: 'topup' | 'charge' | 'adjustment' | 'repayment'
+  /** `repayment`: a debt was paid from what had become available. `allowance`: it was renewed. */
+  readonly type: 'topup' | 'charge' | 'adjustment' | 'repayment' | 'allowance'
   /** Of a charge, what was paid (negative). What was paid and `owed` together are what was used. */
   readonly amount: number
   readonly balance_after: number
@@ -28,6 +28,8 @@ export interface Transaction {
   readonly cut?: boolean
   /** Balance tokens that were used and could not be paid then. */
   readonly owed?: number
+  /** The part of `amount` that the allowance paid; negative where a correction gave it back. */
+  readonly allowance?: number
   /** Balance tokens that were used in shadow mode, could not be paid then, and will not be. Negative in a correction. */
   readonly waived?: number
   /** Balance tokens that a backend reported beyond what the request can have used: not charged. */
@@ -163,7 +165,7 @@ export function fieldsOf([, fields]: JournalEntry): Readonly<Record<string, stri
 export function toTransaction(entry: JournalEntry): Transaction {
   const fields = fieldsOf(entry)
   const { type, amount, balance, model, usage, flags = '' } = fields
-  const { owed, waived, implausible, meta } = fields
+  const { owed, allowance, waived, implausible, meta } = fields
   return {
     id: transactionId(entry[0]),
     object: 'billing.transaction',
@@ -175,6 +177,7 @@ export function toTransaction(entry: JournalEntry): Transaction {
     ...(model !== undefined && { estimated: flags.includes('e') }),
     ...(flags.includes('c') && { cut: true }),
     ...(owed !== undefined && { owed: Number(owed) }),
+    ...(allowance !== undefined && allowance !== '0' && { allowance: Number(allowance) }),
     ...(waived !== undefined && { waived: Number(waived) }),
     ...(implausible !== undefined && { implausible: Number(implausible) }),
     ...parseMeta(meta),
@@ -182,8 +185,10 @@ export function toTransaction(entry: JournalEntry): Transaction {
   }
 }
 
+const types = ['topup', 'charge', 'adjustment', 'repayment', 'allowance'] as const
+
 function typeOf(text: string | undefined): Transaction['type'] {
-  return text === 'topup' || text === 'adjustment' || text === 'repayment' ? text : 'charge'
+  return types.find((type) => type === text) ?? 'charge'
 }
 
 function usageIn(text: string): TransactionUsage {

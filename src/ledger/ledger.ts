@@ -39,6 +39,7 @@ import type { Spool } from './spool.ts'
 import type { SpoolEvents } from './spool-file.ts'
 import { readUsage } from './usage.ts'
 import type { UsageQuery } from './usage.ts'
+import { Windows } from './windows.ts'
 
 export interface Credited {
   readonly transaction: Transaction
@@ -49,6 +50,8 @@ export interface LedgerOptions {
   readonly link: ScriptLink
   readonly spoolDir: string
   readonly leaseMs: number
+  /** Of allowances and budgets. Default: the days, weeks and months of UTC. */
+  readonly windows?: Pick<Windows, 'text' | 'learn'>
   /** Called at each admission, because plans change with the configuration. */
   readonly plans: () => ReadonlyMap<string, Plan>
   /** Where old journal entries go; without it they stay in Redis. */
@@ -130,7 +133,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
 type Parts = ReturnType<typeof partsOf>
 
 function partsOf(options: LedgerOptions, spool: Spool) {
-  const { link, leaseMs, plans, events = {} } = options
+  const { link, leaseMs, plans, windows = new Windows('UTC'), events = {} } = options
   const { clock, connected, scripts } = asking(options)
   const debtors = createDebtors(link.client)
   const onImplausible = (report: ImplausibleReport) => events.implausible?.(report)
@@ -161,6 +164,7 @@ function partsOf(options: LedgerOptions, spool: Spool) {
     scripts,
     leaseMs,
     plans,
+    windows,
     gate,
     spool,
     onAdmitted: (hold) => leases.add(hold),
@@ -251,7 +255,10 @@ function bookkeeping(options: LedgerOptions, parts: Parts) {
       if (reply.word !== 'ok') throw creditRefusal(reply)
       return { transaction: creditTransaction(order, reply), isRepeated: reply.values[5] === 1 }
     },
-    balance: async (ref: string) => toBalance(await admission.look(ref)),
+    async balance(ref: string) {
+      const account = await admission.look(ref)
+      return toBalance(account, admission.planOf(ref))
+    },
     transactions: (ref: string, page: Page) => readTransactions(journal, ref, page),
     usage: (ref: string, query: UsageQuery) => readUsage(link.client, ref, query),
     /** Recomputes one account or all from the journal, archived entries included. `late`: orders in this spool's late.ndjson. */

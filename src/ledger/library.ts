@@ -17,29 +17,41 @@ export const excusable = [
   'rate_limit_exceeded',
   'concurrency_limit_exceeded',
   'insufficient_balance',
+  'budget_exceeded',
 ] as const
 
 export type ExcusedCode = (typeof excusable)[number]
+
+const before = ['allowance', 'prelude'] as const
 
 export const ledgerScripts = {
   folder: new URL('lua/', import.meta.url),
   scripts: {
     identify: {
-      after: ['prelude', 'admission'],
-      words: ['ok', 'again', 'account_not_found', ...refusals],
+      after: [...before, 'budgets', 'renewal', 'admission'],
+      words: ['ok', 'plan', 'clock', 'again', 'account_not_found', ...refusals],
     },
     admit: {
-      after: ['prelude', 'admission'],
-      words: ['ok', 'plan', 'again', ...refusals, 'model_not_allowed', ...excusable, 'released'],
+      after: [...before, 'budgets', 'renewal', 'admission'],
+      words: [
+        'ok',
+        'plan',
+        'clock',
+        'again',
+        'released',
+        'model_not_allowed',
+        ...refusals,
+        ...excusable,
+      ],
     },
-    checkpoint: { after: ['prelude'], words: ['ok'] },
+    checkpoint: { after: before, words: ['ok'] },
     extend: {
-      after: ['prelude', 'admission'],
-      words: ['ok', 'again', 'gone', 'account_suspended'],
+      after: [...before, 'budgets', 'admission'],
+      words: ['ok', 'clock', 'again', 'gone', 'account_suspended'],
     },
-    settle: { after: ['prelude'], words: ['ok', 'late', 'account_not_found'] },
+    settle: { after: [...before, 'budgets'], words: ['ok', 'late', 'account_not_found'] },
     credit: {
-      after: ['prelude'],
+      after: before,
       words: [
         'ok',
         'late',
@@ -51,14 +63,14 @@ export const ledgerScripts = {
       ],
     },
     close: {
-      after: ['prelude', 'admission'],
+      after: [...before, 'budgets', 'admission'],
       words: ['ok', 'again', 'account_not_found', 'account_not_empty'],
     },
     write_off: {
-      after: ['prelude', 'admission'],
+      after: [...before, 'budgets', 'admission'],
       words: ['ok', 'again', 'account_not_found', 'held'],
     },
-    trim: { after: ['prelude'], words: ['ok', 'mismatch'] },
+    trim: { after: before, words: ['ok', 'mismatch'] },
   },
 } as const satisfies ScriptLibrary<Readonly<Record<string, string>>>
 

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { Config } from '../config/config.ts'
 import { duration } from '../config/schema.ts'
 import { settingsOf } from '../config/settings.ts'
+import { timeZone } from '../config/words.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { RedisLink } from '../redis/redis.ts'
@@ -11,12 +12,18 @@ import { isOutage } from '../redis/scripts.ts'
 import type { ObjectStore } from '../store/store.ts'
 import { createLedger } from './ledger.ts'
 import type { Ledger, LedgerEvents } from './ledger.ts'
+import { Windows } from './windows.ts'
 
 export const ledgerSettings = settingsOf('metering', {
   lease: duration()
     .prefault('30s')
     .describe(
       'How long a hold outlives its gateway: after this time the holds of a killed gateway end.',
+    ),
+  time_zone: timeZone()
+    .default('UTC')
+    .describe(
+      'Where the days, weeks (from Monday) and months of allowances and budgets begin, such as Europe/Berlin.',
     ),
 })
 
@@ -40,6 +47,7 @@ export async function openLedger(config: Config, parts: LedgerParts): Promise<Op
     link: redis,
     spoolDir: join(config.data, 'spool'),
     leaseMs: ledgerSettings.of(config).lease,
+    windows: new Windows(ledgerSettings.of(config).time_zone),
     plans,
     archiveStore: store,
     events: eventsOf(parts),

@@ -1,20 +1,23 @@
 // What admit.lua, identify.lua and extend.lua answer, as typed values: the positions in their replies are known here
 // alone. The words are those of the library, so every refusal but `released` is a code of errors.ts.
 
+import { parseBudget } from '../budget.ts'
 import type { LimitState, LimitStates, RefusedCaller } from '../errors.ts'
 import { numberAt, textAt } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
+import { parseAllowance } from './allowances.ts'
 import { Hold } from './hold.ts'
 import { excusable } from './library.ts'
 import type { LedgerWords } from './library.ts'
 
-/** `again`: there were more holds to reap. `plan`: the account is on another plan than the one whose limits were sent. */
+/** `again`: there were more holds to reap. `plan`: the account is on another plan than the one whose limits were sent. `clock`: the windows that were sent are not those of Redis' time. */
 export type Asked<Answer> =
+  | { readonly is: 'clock'; readonly reaped: 0; readonly nowMs: number }
   | { readonly is: 'again'; readonly reaped: number }
   | { readonly is: 'plan'; readonly reaped: 0; readonly plan: string }
   | { readonly is: 'answer'; readonly reaped: number; readonly answer: Answer }
 
-type AskedAgain = 'again' | 'plan'
+type AskedAgain = 'again' | 'plan' | 'clock'
 
 export type Admitted = AdmitGranted | AdmitRefused
 
@@ -25,11 +28,15 @@ export interface AdmitRefused {
   /** Of an unknown key, neither limits nor caller are known, and all numbers are 0. */
   readonly limits: LimitStates | undefined
   readonly caller: RefusedCaller | undefined
-  /** What was reached: `requests` or `tokens` a minute, `account` or `key`, `held` or `balance`. */
+  /** What was reached: `requests` or `tokens` a minute, `account` or `key` (also of a budget), `held` or `balance`. */
   readonly which: string
   readonly available: number
   readonly owed: number
   readonly mostTokens: number
+  /** When the budget that was reached is renewed; 0 where it was no budget. */
+  readonly renewsAtMs: number
+  /** Other requests hold something, which may come back. */
+  readonly isHeld: boolean
 }
 
 export type Identified =
@@ -45,6 +52,7 @@ export interface IdentifyRefused {
 export function readAdmitted(reply: Reply<LedgerWords['admit']>): Asked<Admitted> {
   const { word } = reply
   if (word === 'plan') return { is: 'plan', reaped: 0, plan: textAt(reply, 2) }
+  if (word === 'clock') return { is: 'clock', reaped: 0, nowMs: reply.nowMs }
   const reaped = numberAt(reply, 2)
   if (word === 'again') return { is: 'again', reaped }
   const answer = word === 'ok' ? granted(reply) : { word, ...refused(reply) }
@@ -93,6 +101,8 @@ const ofUnknownKey = {
   available: 0,
   owed: 0,
   mostTokens: 0,
+  renewsAtMs: 0,
+  isHeld: false,
 }
 
 function refused(reply: Reply): Omit<AdmitRefused, 'word'> {
@@ -104,6 +114,8 @@ function refused(reply: Reply): Omit<AdmitRefused, 'word'> {
     caller: callerOf(reply, 9),
     owed: numberAt(reply, 11),
     mostTokens: mostAt(reply, 12),
+    renewsAtMs: numberAt(reply, 13),
+    isHeld: numberAt(reply, 14) > 0,
   }
 }
 
@@ -114,6 +126,7 @@ export type Extended =
 
 export function readExtended(reply: Reply<LedgerWords['extend']>): Asked<Extended> {
   const { word } = reply
+  if (word === 'clock') return { is: 'clock', reaped: 0, nowMs: reply.nowMs }
   const reaped = numberAt(reply, 2)
   if (word === 'again') return { is: 'again', reaped }
   const answer =
@@ -123,6 +136,8 @@ export function readExtended(reply: Reply<LedgerWords['extend']>): Asked<Extende
 
 export function readIdentified(reply: Reply<LedgerWords['identify']>): Asked<Identified> {
   const { word } = reply
+  if (word === 'plan') return { is: 'plan', reaped: 0, plan: textAt(reply, 2) }
+  if (word === 'clock') return { is: 'clock', reaped: 0, nowMs: reply.nowMs }
   const reaped = numberAt(reply, 2)
   if (word === 'again') return { is: 'again', reaped }
   const answer =
@@ -145,6 +160,8 @@ function toIdentity(reply: Reply) {
     owed: numberAt(reply, 11),
     /** The key's own limit. */
     tokensPerMinute: limit < 0 ? undefined : limit,
+    allowance: parseAllowance(textAt(reply, 14)),
+    budget: parseBudget(textAt(reply, 15), textAt(reply, 16), reply.nowMs),
     nowMs: reply.nowMs,
   }
 }

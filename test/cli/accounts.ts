@@ -19,6 +19,15 @@ t.test('an account is created, shown, changed, suspended and resumed', async (t)
   t.match(JSON.parse(shown.out), { object: 'account', name: 'Ana', metadata: { a: '1', b: '2' } })
 })
 
+t.test('an account has a budget, which can be changed and taken away', async (t) => {
+  const { cli } = await startCli(t)
+  const created = await cli('accounts', 'create', 'a', '--budget', '100000/month')
+  t.match(created.out, /\nbudget +0 of 100,000 a month\n/)
+  t.match((await cli('accounts', 'set', 'a', '--budget', '7/week')).out, /budget +0 of 7 a week\n/)
+  t.match((await cli('balance', 'a')).out, /budget +0 of 7 a week\n/)
+  t.notMatch((await cli('accounts', 'set', 'a', '--budget', 'none')).out, /budget/)
+})
+
 t.test('the account of a customer is found by what the own system calls it', async (t) => {
   const { cli } = await startCli(t)
   for (const id of ['cus_1', 'cus_2&limit=1']) {

@@ -33,6 +33,20 @@ t.test('a key gets the limits that are asked for', async (t) => {
   t.ok(Math.abs(key.expires_at - Date.now() / 1000 - 90 * 86_400) < 60)
 })
 
+t.test('a key has a budget, which can be changed and taken away', async (t) => {
+  const { cli, accounts } = await startCli(t)
+  await accounts.createAccount({ name: 'a' })
+  const made = ['keys', 'create', '--account', 'a', '--json', '--budget', '100_000/month']
+  const { id, budget } = JSON.parse((await cli(...made)).out) as { id: string; budget: object }
+  t.same(budget, { tokens: 100_000, every: 'month', used: 0, renews_at: null })
+  t.match((await cli('keys', 'set', id, '--budget', '5/day')).out, / 0 of 5 a day /)
+  t.match((await cli('keys', 'list', 'a')).out, /BUDGET .*\n.* 0 of 5 a day /)
+  const none = await cli('keys', 'set', id, '--budget', 'none', '--json')
+  t.match(JSON.parse(none.out), { id, budget: null })
+  t.match(await cli('keys', 'set', id), { code: 2, err: /Give --budget/ })
+  t.match(await cli('keys', 'set', id, '--budget', '5'), { code: 2, err: /is no budget/ })
+})
+
 t.test('a key is revoked, and rotated with a grace', async (t) => {
   const { cli, accounts } = await startCli(t)
   const { ref } = await accounts.createAccount({ name: 'a' })

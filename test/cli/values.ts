@@ -1,6 +1,8 @@
 import t from 'tap'
 import {
+  formatBudget,
   parseAmount,
+  parseBudget,
   parseCount,
   parseList,
   parseMoment,
@@ -61,4 +63,17 @@ t.test('a count is at least 1', async (t) => {
   for (const wrong of ['0', '-1', '1.5', '', 'x']) {
     t.throws(() => parseCount('limit', wrong), { ...usage, message: /--limit/ }, wrong)
   }
+})
+
+t.test('a budget is tokens and a window, or none', async (t) => {
+  t.strictSame(parseBudget('100_000/month'), { tokens: 100_000, every: 'month' })
+  t.strictSame(parseBudget('0/day'), { tokens: 0, every: 'day' })
+  t.equal(parseBudget('none'), null)
+  t.equal(parseBudget(undefined), undefined)
+  for (const wrong of ['', '5', '5/hour', '/day', '5/', '-5/day', '1.5/day', '_/day', '9e9/day'])
+    t.throws(() => parseBudget(wrong), usage, wrong)
+  t.equal(formatBudget(null), '')
+  const budget = { tokens: 100_000, every: 'week', used: 30, renews_at: null } as const
+  t.equal(formatBudget(budget), '30 of 100,000 a week')
+  t.match(formatBudget({ ...budget, renews_at: 1_800_000_000 }), /a week, until 2027-01-15/)
 })

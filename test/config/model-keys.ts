@@ -1,7 +1,7 @@
-// The keys of a model, a target and a plan: their defaults, and what is refused.
+// The keys of a model and a target: their defaults, and what is refused.
 
 import t from 'tap'
-import { defaultMaxOutputTokens, models, plans } from '../../src/config/model-keys.ts'
+import { defaultMaxOutputTokens, models } from '../../src/config/model-keys.ts'
 
 const target = { url: 'http://127.0.0.1:8000/v1' }
 
@@ -24,10 +24,4 @@ t.test('impossible values of a model are refused', async (t) => {
   ]
   for (const model of bad) t.notOk(models.safeParse({ m: model }).success, JSON.stringify(model))
   t.notOk(models.safeParse({ 'a b': { targets: [target] } }).success, 'a name with a blank')
-})
-
-t.test('an empty plan is complete, and no limit is zero by accident', async (t) => {
-  const { free } = plans.parse({ free: {} })
-  t.match(free, { requests_per_minute: Number, tokens_per_minute: Number, concurrency: Number })
-  t.notOk(plans.safeParse({ free: { concurrency: -1 } }).success)
 })

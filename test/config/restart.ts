@@ -11,6 +11,7 @@ t.test('ports, data and connections need a restart; all else does not', async (t
   t.ok(needs('listen', 'port'))
   t.ok(needs('admin', 'listen', 'port'))
   t.ok(needs('plugins', 'metering', 'lease'))
+  t.ok(needs('plugins', 'metering', 'time_zone'))
   t.notOk(needs('admin', 'token'))
   t.notOk(needs('listen', 'tls', 'cert'))
   t.notOk(needs('listen', 'trusted_proxies'))

@@ -13,6 +13,7 @@ import {
   parseRedisUrl,
   port,
   redisUrl,
+  timeZone,
 } from '../../src/config/words.ts'
 
 interface Checkable {
@@ -48,6 +49,15 @@ t.test('address ranges', async (t) => {
     '1.1.1.1/',
     '',
   ])
+})
+
+t.test('time zones', async (t) => {
+  const good = ['UTC', 'Europe/Berlin', 'America/Argentina/Ushuaia', 'Asia/Kolkata', 'Etc/GMT+5']
+  accepts(t, timeZone(), good, ['', '+02:00', 'Mars/Olympus', 'Europe', 'local', ' UTC', 5, null])
+  const message = (name: string) => timeZone().safeParse(name).error?.issues[0]?.message
+  t.match(message('Europe/Berlim'), 'did you mean "Europe/Berlin"?')
+  t.match(message('Utc0'), 'did you mean "UTC"?')
+  t.match(message('+02:00'), 'write an IANA name, such as Europe/Berlin')
 })
 
 t.test('names of parameters, and hosts of media', async (t) => {

@@ -1,13 +1,20 @@
 // Random interleavings of everything that touches a balance, from two connections, on a real Redis with short leases.
-// After every step the sums are read at the same instant and compared with the journal, the marks and a model.
+// After every step the sums are read at the same instant and compared with the journal, the marks and a model. Days, weeks
+// and months are short here, the gateways' clocks are apart, and plans and budgets change: so allowances are renewed and
+// budgets end in the middle of everything.
 
 import t from 'tap'
 import type { Test } from 'tap'
+import type { Plan } from '../../src/config/config.ts'
 import type { Admission } from '../../src/ledger/admission.ts'
+import { parseWindow } from '../../src/budget.ts'
+import { parseAllowance, parseCounted } from '../../src/ledger/allowances.ts'
+import type { CountedIn } from '../../src/ledger/allowances.ts'
+import { audit } from '../../src/ledger/audit.ts'
 import type { Hold } from '../../src/ledger/hold.ts'
 import { fieldsOf } from '../../src/ledger/journal.ts'
 import type { JournalEntry } from '../../src/ledger/journal.ts'
-import { hourOfHold } from '../../src/ledger/hold-rows.ts'
+import { hourOfHold, parseHoldRow } from '../../src/ledger/hold-rows.ts'
 import { releaseOrder, sendOrder, settleOrder } from '../../src/ledger/orders.ts'
 import type { Order, SettleOrder } from '../../src/ledger/orders.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
@@ -17,7 +24,8 @@ import type { ScriptLink, Reply } from '../../src/redis/scripts.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { accountKeys, keys } from '../../src/redis/redis.ts'
 import { connectLink, makeAccount, newHoldId, reapingStarted, request } from '../fixtures/ledger.ts'
-import { openAdmission, spend } from '../fixtures/ledger.ts'
+import { shortWindows } from '../fixtures/borders.ts'
+import { openAdmission, spend, unlimited } from '../fixtures/ledger.ts'
 import type { TestAccount } from '../fixtures/ledger.ts'
 import { seeded } from '../fixtures/random.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
@@ -25,6 +33,20 @@ import { startRedis } from '../fixtures/redis-server.ts'
 const seed = Number(process.env.SEED ?? 20261121)
 const steps = Number(process.env.STEPS ?? 2500)
 const leaseMs = 40
+/** Of a day, a week and a month. */
+const lengths = [150, 400, 900] as const
+const clocksApartMs = 2000
+
+const allowance = { tokens: 80, every: 'day', rollover: false } as const
+const plans: ReadonlyMap<string, Plan> = new Map([
+  ['default', unlimited],
+  ['daily', { ...unlimited, allowance }],
+  ['weekly', { ...unlimited, allowance: { ...allowance, tokens: 120, every: 'week' } }],
+  ['keeping', { ...unlimited, allowance: { ...allowance, tokens: 40, rollover: true } }],
+])
+/** The most that a plan gives in the shortest window. */
+const mostGiven = 120
+const budgets = ['', '700 day', '500 day', '900 week', '2000 month']
 
 function createRandom() {
   const below = seeded(seed)
@@ -34,6 +56,7 @@ function createRandom() {
 interface Gateway {
   readonly link: ScriptLink
   readonly scripts: LedgerScripts
+  readonly windows: ReturnType<typeof shortWindows>
   readonly admission: Admission
   send(order: Order): Promise<Reply>
 }
@@ -56,11 +79,19 @@ interface World {
   readonly released: { ref: string; id: string }[]
   readonly credited: Map<string, number>
   readonly journal: Map<string, Seen>
+  readonly begunMs: number
 }
 
 interface Seen {
   cursor: string
   sum: number
+  /** What allowances gave, less what they took back; what is left of that; and what was taken from it in all. */
+  given: number
+  left: number
+  drawn: number
+  renewals: number
+  /** What was counted in windows of budgets, by `<field> <since>`. */
+  readonly counted: Map<string, number>
   owed: number
   waived: number
   /** How many times something was owed, and how many times it was paid. */
@@ -74,10 +105,11 @@ interface Seen {
   readonly due: Map<string, number>
 }
 
-function openGateway(link: ScriptLink): Gateway {
+function openGateway(link: ScriptLink, skewMs: number): Gateway {
   const scripts = createScripts({ library: ledgerScripts, link })
-  const admission = openAdmission({ scripts, leaseMs })
-  return { link, scripts, admission, send: (order) => sendOrder(scripts, order) }
+  const windows = shortWindows(lengths, skewMs)
+  const admission = openAdmission({ scripts, leaseMs, windows, plans: () => plans })
+  return { link, scripts, windows, admission, send: (order) => sendOrder(scripts, order) }
 }
 
 type Random = ReturnType<typeof createRandom>
@@ -95,7 +127,8 @@ async function admit(world: World, owner: Gateway, caller: TestAccount, random: 
     const life = { owner, caller, hold, isShadow, granted: amount }
     world.lives.push({ ...life, checkpoint: 0, reopened: false })
   } catch (error) {
-    const isRefusal = error instanceof GatewayError && error.code === 'insufficient_balance'
+    const codes = ['insufficient_balance', 'budget_exceeded']
+    const isRefusal = error instanceof GatewayError && codes.includes(error.code)
     if (!isRefusal || isShadow) throw error
   }
 }
@@ -122,8 +155,11 @@ async function extend(life: Life, random: Random) {
   const line = `${hold.id} ${charge} 7 ${progress.cached} ${progress.completion}`
   const amount = hold.amount + random.below(200)
   const shares = 1 + random.below(8)
-  const args = [`${leaseMs}`, line, `${amount} ${random.below(50)} ${shares}`]
-  const reply = await owner.scripts.run('extend', accountKeys(caller.ref), args)
+  const { windows } = owner
+  const args = [`${leaseMs}`, line, `${amount} ${random.below(50)} ${shares}`, windows.text]
+  const names = [...accountKeys(caller.ref), keys.key(caller.ref, caller.hmac)]
+  const reply = await owner.scripts.run('extend', names, args)
+  if (reply.word === 'clock') windows.learn(reply.nowMs)
   if (reply.word !== 'ok') return reply.word
   const held = Number(reply.values[3])
   // A reaping charges all that was used, even if that is more than the hold had.
@@ -179,6 +215,15 @@ async function credit({ send }: Gateway, world: World, caller: TestAccount, rand
     world.credited.set(caller.ref, (world.credited.get(caller.ref) ?? 0) + amount)
 }
 
+/** The operator gives the account another plan, or it or its key another budget. */
+async function change({ link }: Gateway, { ref, hmac }: TestAccount, random: Random) {
+  const what = random.below(3)
+  if (what === 0)
+    return link.client.hset(keys.account(ref), { plan: random.pick([...plans.keys()]) })
+  const row = what === 1 ? keys.account(ref) : keys.key(ref, hmac)
+  return link.client.hset(row, { budget: random.pick(budgets) })
+}
+
 async function expectRefusal(admission: Promise<Hold>) {
   const error: unknown = await admission.catch((thrown: unknown) => thrown)
   if (!(error instanceof GatewayError)) throw new Error('a released hold was admitted')
@@ -196,7 +241,9 @@ async function step(
   const open = world.lives.filter((life) => !life.order)
   const dice = random.below(100)
   if (dice < 30 || world.lives.length === 0) return admit(world, gateway, caller, random)
-  if (dice < 40) return credit(gateway, world, caller, random)
+  if (dice < 39) return credit(gateway, world, caller, random)
+  // The first account stays without allowance and budget.
+  if (dice < 40) return change(gateway, random.pick(callers.slice(1)), random)
   if (dice < 44) return gateway.admission.look(caller.ref)
   if (dice < 48) {
     const id = newHoldId()
@@ -221,7 +268,17 @@ async function step(
 
 function checkEntry(world: World, seen: Seen, entry: JournalEntry) {
   const { type, amount, balance, hold, flags, owed = '0', waived = '0' } = fieldsOf(entry)
+  const { allowance: drawn = '0', budget } = fieldsOf(entry)
   seen.sum += Number(amount)
+  seen.left -= Number(drawn)
+  seen.drawn += Number(drawn)
+  if (type === 'allowance') {
+    seen.given += Number(amount)
+    seen.left += Number(amount)
+    seen.renewals++
+  }
+  if (seen.left < 0) throw new Error(`an allowance of ${seen.left}`)
+  if (budget) count(seen.counted, parseCounted(budget))
   seen.owed += Number(owed)
   seen.waived += Number(waived)
   if (Number(waived) < 0) seen.unwaived++
@@ -252,10 +309,38 @@ function checkEntry(world: World, seen: Seen, entry: JournalEntry) {
     throw new Error(`reaped at ${charged}, not ${life.checkpoint}`)
 }
 
+function count(sums: Map<string, number>, parts: readonly CountedIn[]) {
+  for (const { field, since, tokens } of parts) {
+    const name = `${field} ${since}`
+    sums.set(name, (sums.get(name) ?? 0) + tokens)
+  }
+}
+
+/** What the windows of budgets say, that is not what journal and open holds count in them. */
+function wrongWindows(
+  account: Readonly<Record<string, string>>,
+  rows: readonly string[],
+  seen: Seen,
+): readonly string[] {
+  const sums = new Map(seen.counted)
+  for (const row of rows) count(sums, parseHoldRow(row).countedIn)
+  return Object.entries(account).flatMap(([field, text]) => {
+    if (field !== 'window' && !field.startsWith('window:')) return []
+    const window = parseWindow(text)
+    const expected = sums.get(`${field} ${window?.since}`) ?? 0
+    return window?.used === expected ? [] : [`${field} is ${text}, not ${expected}`]
+  })
+}
+
 async function check(world: World, { client }: ScriptLink, ref: string) {
   const seen: Seen = world.journal.get(ref) ?? {
     cursor: '-',
     sum: 0,
+    given: 0,
+    left: 0,
+    drawn: 0,
+    renewals: 0,
+    counted: new Map(),
     owed: 0,
     waived: 0,
     debts: 0,
@@ -291,7 +376,13 @@ async function check(world: World, { client }: ScriptLink, ref: string) {
   }
   const held = Object.values(open).reduce((sum, value) => sum + Number(value.split(' ')[0]), 0)
   const charged = [...seen.charged.values()].reduce((sum, charge) => sum + charge, 0)
+  const left = parseAllowance(account.allowance)?.left ?? 0
+  const windows = Math.floor((Date.now() - world.begunMs) / lengths[0]) + 2
   const problems = [
+    ...wrongWindows(account, Object.values(open), seen),
+    left !== seen.left && 'the allowance is not what was given less what was taken from it',
+    left > balance && 'the allowance is more than the balance',
+    seen.drawn > windows * mostGiven && `${seen.drawn} from allowances in ${windows} windows`,
     available < 0 && 'negative',
     balance !== seen.sum && 'balance is not the sum of the journal',
     Number(owed ?? 0) !== seen.owed && 'owed is not what charges owe less repayments',
@@ -302,8 +393,8 @@ async function check(world: World, { client }: ScriptLink, ref: string) {
     leases !== Object.keys(open).length && 'holds without lease or leases without hold',
     Number(account[`open:key_${ref}`] ?? 0) !== leases &&
       'the count of the open holds of the key is wrong',
-    (world.credited.get(ref) ?? 0) - charged !== seen.sum - seen.owed - seen.waived &&
-      'top-ups less what was used are not the balance less what is owed and was waived',
+    (world.credited.get(ref) ?? 0) + seen.given - charged !== seen.sum - seen.owed - seen.waived &&
+      'top-ups and allowances less what was used are not the balance less what is owed and was waived',
   ].filter(Boolean)
   if (problems.length > 0) throw new Error(problems.join('; '))
 }
@@ -377,18 +468,30 @@ async function checkUsage(t: Test, world: World, { client }: ScriptLink, ref: st
 t.test(`whatever happens in whatever order, the money adds up (SEED=${seed})`, async (t) => {
   const server = await startRedis(t)
   const links = [await connectLink(t, server.socket), await connectLink(t, server.socket)] as const
-  const [first, second] = [openGateway(links[0]), openGateway(links[1])]
+  const [first, second] = [
+    openGateway(links[0], -clocksApartMs),
+    openGateway(links[1], clocksApartMs),
+  ]
   const random = createRandom()
   const callers = [
     await makeAccount(links[0]),
-    await makeAccount(links[0]),
-    await makeAccount(links[0]),
+    await makeAccount(links[0], { account: { plan: 'daily' }, key: { budget: '500 day' } }),
+    await makeAccount(links[0], { account: { plan: 'weekly', budget: '900 week' } }),
   ]
-  const world: World = { lives: [], released: [], credited: new Map(), journal: new Map() }
+  const journal = new Map<string, Seen>()
+  const lists = { lives: [], released: [], credited: new Map<string, number>() }
+  const world: World = { ...lists, journal, begunMs: Date.now() }
   // In the first second of a Redis nothing is reaped.
   await reapingStarted(links[0])
-  const isRich = () => world.lives.some(({ reopened }) => reopened)
-  // Leases end by the clock: a fast machine needs more steps until a hold is lost.
+  const total = (pick: (seen: Seen) => number) =>
+    [...journal.values()].reduce((sum, seen) => sum + pick(seen), 0)
+  const isReopened = () => world.lives.some(({ reopened }) => reopened)
+  const isRich = () =>
+    isReopened() &&
+    total(({ unwaived }) => unwaived) > 0 &&
+    total(({ renewals }) => renewals) > 20 &&
+    [...journal.values()].every((seen) => seen.debts > 0 && seen.repayments > 0)
+  // Leases and windows end by the clock: a fast machine needs more steps until everything has happened.
   for (let i = 0; i < steps || (!isRich() && i < 10 * steps); i++) {
     const burst = random.below(4) === 0 ? 1 + random.below(6) : 1
     await Promise.all(
@@ -398,7 +501,7 @@ t.test(`whatever happens in whatever order, the money adds up (SEED=${seed})`, a
     )
     for (const { ref } of callers) await check(world, links[0], ref)
   }
-  t.ok(isRich(), 'some holds were lost and opened again')
+  t.ok(isReopened(), 'some holds were lost and opened again')
   for (const { ref } of callers) await check(world, links[0], ref)
   await checkLives(t, world, links[0])
   // At the end everything is settled: then the usage is known to the token.
@@ -410,7 +513,15 @@ t.test(`whatever happens in whatever order, the money adds up (SEED=${seed})`, a
     const { debts = 0, repayments = 0, waived = 0 } = world.journal.get(ref) ?? {}
     t.ok(debts > 0 && repayments > 0, `${debts} debts, ${repayments} repayments`)
     t.ok(waived > 0, `${waived} waived`)
+    const { differences } = await audit({ redis: links[0].client, archive: undefined }, ref)
+    t.same(differences, [])
   }
+  const renewals = total((seen) => seen.renewals)
+  const drawn = total((seen) => seen.drawn)
+  const counted = total((seen) => seen.counted.size)
+  t.ok(renewals > 20 && drawn > 1000, `${renewals} renewals, ${drawn} paid by allowances`)
+  t.ok(counted > 20, `${counted} windows of budgets`)
+  for (const { windows } of [first, second]) t.ok(windows.learned > 0, 'it asked Redis')
   const unwaived = [...world.journal.values()].reduce((sum, seen) => sum + seen.unwaived, 0)
   t.ok(unwaived > 0, `${unwaived} times less was used than had been waived`)
   await checkLives(t, world, links[0])

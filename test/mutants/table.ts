@@ -6,6 +6,7 @@ import { one } from './mutant.ts'
 import type { Mutant } from './mutant.ts'
 import { pageMutants } from './page.ts'
 import { storeMutants } from './stores.ts'
+import { windowMutants } from './windows.ts'
 
 const lua = (
   name: string,
@@ -87,12 +88,10 @@ export const mutants: readonly Mutant[] = [
     'local missing = row and math.max(0, in_all - held) or 0',
     ['ledger/extending.ts'],
   ),
-  lua(
-    'extend',
-    "if added > 0 then call('HSET', account_key, 'reserved', int(account.reserved + added)) end",
-    '',
-    ['ledger/extending.ts', 'ledger/property.ts'],
-  ),
+  lua('extend', 'account.reserved = account.reserved + added', '', [
+    'ledger/extending.ts',
+    'ledger/property.ts',
+  ]),
   lua(
     'extend',
     "call('HSET', hold_rows, id, int(held + added) .. ' ' .. progress .. ' ' .. tail)",
@@ -154,8 +153,8 @@ export const mutants: readonly Mutant[] = [
   ),
   lua(
     'admit',
-    'if available < min or (account.owed > 0 and want > 0) then',
-    'if available <= min or (account.owed > 0 and want > 0) then',
+    'if available_of(account) < min or (account.owed > 0 and want > 0) then',
+    'if available_of(account) <= min or (account.owed > 0 and want > 0) then',
     wide,
   ),
   lua(
@@ -173,8 +172,8 @@ export const mutants: readonly Mutant[] = [
   lua('settle', "if mark and string.sub(mark, 1, 1) == 's' then", 'if false then', wide),
   lua(
     'admit',
-    'if available < min or (account.owed > 0 and want > 0) then',
-    'if available < min then',
+    'if available_of(account) < min or (account.owed > 0 and want > 0) then',
+    'if available_of(account) < min then',
   ),
   lua('prelude', 'account.owed = account.owed + charge.owed', '', wide),
   lua('prelude', 'account.owed = account.owed - paid', '', wide),
@@ -184,7 +183,7 @@ export const mutants: readonly Mutant[] = [
     'charge.owed = 0',
     wide,
   ),
-  lua('settle', 'local repaid = book_repayment(account)', 'local repaid = 0', wide),
+  lua('settle', 'local repaid = book_repayment(account)', 'local repaid = nil', wide),
   lua('prelude', 'if rest > paid and is_shadow(charge.meta) then', 'if rest > paid then', shadow),
   lua('prelude', 'if rest > paid and is_shadow(charge.meta) then', 'if false then', shadow),
   lua(
@@ -213,7 +212,7 @@ export const mutants: readonly Mutant[] = [
     'const counted = countedTokens',
     ...shadow,
   ),
-  lua('credit', 'local repaid = book_repayment(account)', 'local repaid = 0', wide),
+  lua('credit', 'local repaid = book_repayment(account)', 'local repaid = nil', wide),
   lua('admission', 'reap.repaid = book_repayment(account)', '', wide),
   lua('trim', "if fields.type == 'repayment' then owed = owed + number(fields.amount) end", '', [
     'ledger/archive.ts',
@@ -426,6 +425,7 @@ export const mutants: readonly Mutant[] = [
     '',
   ),
   ...storeMutants,
+  ...windowMutants,
   ...edgeMutants,
   ...pageMutants,
 ]

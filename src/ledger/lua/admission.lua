@@ -5,13 +5,14 @@ local REAP_AT_ONCE = 100
 
 local function read_key(key)
   local found = call('HMGET', key, 'id', 'scopes', 'models', 'expires_at', 'revoked_at',
-    'last_used_at', 'rpm', 'tpm', 'concurrency', 'minute', 'requests', 'tokens')
+    'last_used_at', 'rpm', 'tpm', 'concurrency', 'minute', 'requests', 'tokens', 'budget', 'budget_of')
   return {
     id = found[1], scopes = found[2] or '', models = found[3] or '*',
     expires_at = tonumber(found[4] or ''), revoked_at = tonumber(found[5] or ''),
     last_used_at = number(found[6]), rpm = tonumber(found[7] or ''), tpm = tonumber(found[8] or ''),
     concurrency = tonumber(found[9] or ''), minute = number(found[10]),
     requests = number(found[11]), tokens = number(found[12]),
+    budget = found[13], budget_of = found[14],
   }
 end
 
@@ -41,11 +42,15 @@ local function book_reaping(account, id, value, mark, waived)
   local amount, total, prompt, cached, completion, key_id, model, meta =
     match(value, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (.*)$')
   local before = read_reaped(mark, waived)
+  local note = read_note(meta)
+  if note then meta = without_note(meta) end
   local charge = {
     id = id, model = model, key_id = key_id, flags = 'e', meta = meta, implausible = 0,
   }
+  local due = math.max(0, number(total) - before.charge)
   account.reserved = account.reserved - number(amount)
-  book_charge(account, charge, math.max(0, number(total) - before.charge), before)
+  book_charge(account, charge, due, before)
+  book_budgets(account, charge, note, number(amount), due)
   -- A hold that was opened again has nothing in its row until its next checkpoint.
   count_usage(charge, charge.total, math.max(number(prompt), before.prompt),
     math.max(number(cached), before.cached), math.max(number(completion), before.completion), before)
@@ -59,7 +64,7 @@ end
 -- had no chance to renew the lease.
 local function find_expired(account, now, lease)
   local ids = call('ZRANGEBYSCORE', hold_leases, '-inf', int(now), 'LIMIT', 0, REAP_AT_ONCE + 1)
-  local reap = { charges = {}, by_key = {}, more = false, repaid = 0 }
+  local reap = { charges = {}, by_key = {}, more = false }
   if #ids == 0 or uptime_ms() < lease then return reap end
   reap.more = #ids > REAP_AT_ONCE
   if reap.more then ids[#ids] = nil end
@@ -95,6 +100,6 @@ local function write_reaping(account, reap)
     read_usage(reap.hour, reap.day, charge)
     write_usage(reap.hour, reap.day, charge)
   end
-  write_repayment(account, reap.repaid)
+  write_repayment(reap.repaid)
   write_sums(account)
 end

@@ -6,19 +6,22 @@
 --         something, only a want of 0 is granted; beyond `min`, a hold takes no more than a share of what is available;
 --       4 `<1 = the plan allows the model> <requests a minute> <tokens a minute> <concurrency> <plan>`, - = no limit;
 --       5 model id; 6 model percent-encoded and meta, as the hold keeps them: the meta says whether this is shadow mode;
---       7 key id of a lost hold to be opened again: then neither limits nor min nor a key are checked; else ''
+--       7 key id of a lost hold to be opened again: then neither limits nor min nor a key are checked; else '';
+--       8 `<tokens> <every> <1 = the rest of the last one stays>` of the plan's allowance, or `- - 0`, and then
+--         `<start> <end>` of the day, the week and the month that allowances and budgets go by, in ms
 -- Reply: ok, now, reaped, limit of requests, remaining, limit of tokens, remaining (-1 = none), granted amount,
 --          charged before, account id, name, plan, key id, what the account owes,
 --          the lower token limit of account and key (-1 = none): no more than this was counted;
 --          the error code with which shadow mode would have refused, else '';
 --          what was available before this hold
---      | plan, now, actual | again, now, reaped
+--      | plan, now, actual | again, now, reaped | clock, now: the windows of 8 are not those of Redis' time
 --      | <error code>, now, reaped, limit of requests, remaining, limit of tokens, remaining, which, available,
---          account id, key id, what the account owes, the lower token limit; for an unknown key only
+--          account id, key id, what the account owes, the lower token limit, when the budget is renewed (0 = it is
+--          not a budget), 1 = something is held; for an unknown key only
 --          <error code>, now, reaped. invalid_parameter: even the fewest tokens exceed the lower token limit
 
 local key_key, lease = KEYS[5], tonumber(ARGV[1])
-local scope, model, tail, reopened_key = ARGV[2], ARGV[5], ARGV[6], ARGV[7]
+local scope, model, tail, reopened_key, offer = ARGV[2], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local id, want, min, tokens, fewest, shares = match(ARGV[3], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
 local allowed, rpm, tpm, concurrency, plan = match(ARGV[4], '^(%d) (%S+) (%S+) (%S+) (.*)$')
 local is_reopening = reopened_key ~= ''
@@ -27,7 +30,13 @@ shares = number(shares)
 
 local now = now_ms()
 local account = read_account()
-local key = is_reopening and { id = reopened_key, models = '*' } or read_key(key_key)
+local key
+if is_reopening then
+  local found = call('HMGET', key_key, 'budget', 'budget_of')
+  key = { id = reopened_key, models = '*', budget = found[1], budget_of = found[2] }
+else
+  key = read_key(key_key)
+end
 if not account.id or not key.id then return { 'invalid_api_key', now, 0 } end
 if not is_reopening and account.plan ~= plan then return { 'plan', now, account.plan } end
 
@@ -62,8 +71,6 @@ end
 local most_tokens = math.min(tonumber(tpm) or math.huge, key.tpm or math.huge)
 local counted = math.min(tokens, math.max(fewest, most_tokens))
 local shown_most = most_tokens < math.huge and most_tokens or -1
-
-local available = available_of(account)
 
 -- Returns the error code and the name of the first limit that is reached, or nil.
 local function find_limit()
@@ -108,33 +115,54 @@ local function find_no()
   return nil
 end
 
+local no, which = find_no()
+local renewal, available, budgets = nil, 0, { all = {} }
+if not no then
+  if not is_reopening then renewal = find_renewal(account, offer, now) end
+  if renewal == 'again' then return { 'clock', now } end
+  if renewal then book_renewal(account, renewal) end
+  budgets = find_budgets(account, key, offer, now)
+  if not budgets then return { 'clock', now } end
+  available = math.min(available_of(account), budgets.left)
+end
+local renews_at = 0
+
 -- Returns the error code of what the request has too little of, and what that is, or nil.
 local function find_shortage()
   if is_reopening or is_open then return nil end
   local limit, which = find_limit()
   if limit then return limit, which end
-  if available < min or (account.owed > 0 and want > 0) then
+  if available_of(account) < min or (account.owed > 0 and want > 0) then
     return 'insufficient_balance', account.reserved > 0 and 'held' or 'balance'
   end
-  return nil
+  local used_up = nil
+  for _, budget in ipairs(budgets.all) do
+    local is_last = not used_up or budget.window.ends > used_up.window.ends
+    if budget.left < min and is_last then used_up = budget end
+  end
+  if not used_up then return nil end
+  renews_at = used_up.window.ends
+  return 'budget_exceeded', used_up.who
 end
 
-local no, which = find_no()
 local short = nil
 if not no then short, which = find_shortage() end
 local is_excused = short ~= nil and is_shadow(tail)
 if not is_excused then no = no or short end
 if is_reopening then want = math.max(0, want - before.charge) end
 local amount = math.min(want, available, math.max(min, math.floor(available / shares)))
-local is_refused_for_holds = short == 'insufficient_balance' or short == 'concurrency_limit_exceeded'
+local is_refused_for_holds = short == 'insufficient_balance' or short == 'budget_exceeded'
+  or short == 'concurrency_limit_exceeded'
 local gets_less = not no and amount < want
 -- The expired holds that are left may have what this one needs.
 local needs_more_reaping = reap.more and not is_open and (is_refused_for_holds or gets_less)
 
 write_reaping(account, reap)
+write_renewal(account, renewal)
 if needs_more_reaping then return { 'again', now, #reap.charges } end
 if no then
-  return answer(no, which, int(available), account.id, key.id, int(account.owed), shown_most)
+  return answer(no, which, int(available), account.id, key.id, int(account.owed), shown_most,
+    int(renews_at), account.reserved > 0 and 1 or 0)
 end
 if not is_reopening then touch_key(key_key, key, now) end
 if is_open then
@@ -144,20 +172,23 @@ if is_open then
 end
 
 account.reserved = account.reserved + amount
+take_budgets(account, budgets, amount)
+local windows = changed_fields(account)
 if is_reopening or is_excused then
-  call('HSET', account_key, 'reserved', int(account.reserved))
+  call('HSET', account_key, 'reserved', int(account.reserved), unpack(windows))
 else
   account.requests, account.tokens = account.requests + 1, account.tokens + counted
   key.requests, key.tokens = key.requests + 1, key.tokens + counted
   call('HSET', account_key, 'reserved', int(account.reserved), 'minute', int(minute),
-    'requests', int(account.requests), 'tokens', int(account.tokens))
+    'requests', int(account.requests), 'tokens', int(account.tokens), unpack(windows))
   if key.rpm or key.tpm then
     call('HSET', key_key, 'minute', int(minute), 'requests', int(key.requests),
       'tokens', int(key.tokens))
   end
 end
 call('HINCRBY', account_key, 'open:' .. key.id, 1)
-call('HSET', hold_rows, id, int(amount) .. ' 0 0 0 0 ' .. key.id .. ' ' .. tail)
+call('HSET', hold_rows, id, int(amount) .. ' 0 0 0 0 ' .. key.id .. ' '
+  .. with_note(tail, budgets, nil, 0))
 call('ZADD', hold_leases, int(now + lease), id)
 return answer('ok', int(amount), int(before.charge), account.id, account.name, account.plan, key.id,
   int(account.owed), shown_most, is_excused and short or '', int(available))

@@ -28,13 +28,18 @@ if available + amount < 0 then
   return { 'insufficient_balance', now, int(available), int(account.owed) }
 end
 
+-- Before, so that a top-up does not become a part of the allowance.
+local drawn = draw_beyond_balance(account)
 account.granted = account.granted + amount
+drawn = drawn + draw_beyond_balance(account)
 local balance = account.granted - account.spent
 local repaid = book_repayment(account)
+local more = {}
+if drawn > 0 then more = { 'allowance', int(drawn) } end
 write_sums(account)
 local entry = call('XADD', journal, '*', 'type', kind, 'amount', int(amount),
-  'balance', int(balance), 'meta', meta)
-write_repayment(account, repaid)
+  'balance', int(balance), 'meta', meta, unpack(more))
+write_repayment(repaid)
 call('SET', answer_key, hash .. ' ' .. entry .. ' ' .. int(amount) .. ' ' .. int(balance),
   'EX', MARK_SECONDS)
 return { 'ok', now, entry, int(amount), int(balance), 0 }

@@ -1,13 +1,15 @@
 -- Purpose: makes an open hold larger for a stream that goes on, stores what it has used so far, and renews its lease.
 -- The call names the amount that the hold shall have in all: so a repeated call adds nothing.
--- KEYS: account, hold leases, hold rows, journal
+-- KEYS: account, hold leases, hold rows, journal, key
 -- ARGV: 1 lease ms; 2 `<hold id> <charge> <prompt> <cached> <completion>`, as at a checkpoint;
 --       3 `<amount in all> <least> <shares>`: one call adds no more than a share of what is available, or than `least`
---         where that is more. The amount includes what a reaping of this hold has charged
+--         where that is more. The amount includes what a reaping of this hold has charged;
+--       4 `<start> <end>` of the day, the week and the month that budgets go by
 -- Reply: ok, now, reaped, amount in all, what is available besides | gone, now, reaped
---      | again, now, reaped | account_suspended, now, reaped
+--      | again, now, reaped | clock, now: the windows of 4 are not those of Redis' time
+--      | account_suspended, now, reaped
 
-local lease = tonumber(ARGV[1])
+local key_key, lease, windows = KEYS[5], tonumber(ARGV[1]), ARGV[4]
 local id, progress = match(ARGV[2], '^(%S+) (.+)$')
 local in_all, least, shares = match(ARGV[3], '^(%d+) (%d+) (%d+)$')
 in_all, least, shares = number(in_all), number(least), number(shares)
@@ -26,8 +28,16 @@ if row then
   held, tail = match(row, '^(%d+) %d+ %d+ %d+ %d+ (.*)$')
   held = number(held)
 end
+local note = row and read_note(tail)
+-- The key's budget counts if it counted at admission, and goes by the same windows.
+local of_key, every
+if note then of_key, every = match(note.counter, '^([^:]+):(%a+)$') end
+local key = { id = of_key, budget = of_key and call('HGET', key_key, 'budget') }
+if key.budget and match(key.budget, '%a*$') ~= every then key.budget = nil end
+local budgets = find_budgets(account, key, windows, now)
+if not budgets then return { 'clock', now } end
 local charged = read_reaped(call('HGET', settled_of(id), id)).charge
-local available = available_of(account)
+local available = math.min(available_of(account), budgets.left)
 local missing = row and math.max(0, in_all - charged - held) or 0
 local added = math.min(missing, math.max(least, math.floor(available / shares)), available)
 
@@ -37,7 +47,12 @@ if account.status == 'suspended' then return { 'account_suspended', now, #reap.c
 -- The expired holds that are left may have what is missing.
 if added < missing and reap.more then return { 'again', now, #reap.charges } end
 write_when_full()
-if added > 0 then call('HSET', account_key, 'reserved', int(account.reserved + added)) end
+if added > 0 then
+  take_more(account, budgets, note, added)
+  tail = with_note(tail, budgets, note, held)
+  account.reserved = account.reserved + added
+  call('HSET', account_key, 'reserved', int(account.reserved), unpack(changed_fields(account)))
+end
 call('HSET', hold_rows, id, int(held + added) .. ' ' .. progress .. ' ' .. tail)
 call('ZADD', hold_leases, int(now + lease), id)
 return { 'ok', now, #reap.charges, int(charged + held + added), int(available - added) }

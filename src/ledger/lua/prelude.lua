@@ -35,13 +35,14 @@ end
 
 local function read_account()
   local found = call('HMGET', account_key, 'id', 'name', 'status', 'plan', 'granted', 'spent',
-    'reserved', 'minute', 'requests', 'tokens', 'owed')
+    'reserved', 'minute', 'requests', 'tokens', 'owed', 'allowance', 'budget', 'window')
   local owed = number(found[11])
   return {
     id = found[1], name = found[2] or '', status = found[3], plan = found[4] or 'default',
     granted = number(found[5]), spent = number(found[6]), reserved = number(found[7]),
     minute = number(found[8]), requests = number(found[9]), tokens = number(found[10]),
-    owed = owed, owed_before = owed,
+    owed = owed, owed_before = owed, allowance = read_allowance(found[12]),
+    budget = found[13], window_text = found[14],
   }
 end
 
@@ -74,7 +75,7 @@ local function book_charge(account, charge, due, before)
   if unwaived > 0 then charge.waived = add_waived(account, -unwaived) end
   local rest = due - charge.waived
   local paid = math.min(rest, available_of(account))
-  charge.paid = paid
+  charge.paid, charge.drawn = paid, draw_allowance(account, paid)
   if rest > paid and is_shadow(charge.meta) then
     charge.waived = add_waived(account, rest - paid)
   else
@@ -96,13 +97,15 @@ local function book_charge(account, charge, due, before)
 end
 
 -- Must be called whenever tokens may have become available: they first pay what the account owes. So while an account
--- owes anything, it has nothing available. Returns what was paid, for write_repayment.
+-- owes anything, it has nothing available. Returns the repayment for write_repayment, or nil.
 local function book_repayment(account)
-  if account.owed == 0 then return 0 end
+  if account.owed == 0 then return nil end
   local paid = math.min(account.owed, available_of(account))
+  if paid == 0 then return nil end
   account.spent = account.spent + paid
   account.owed = account.owed - paid
-  return paid
+  local drawn = draw_allowance(account, paid)
+  return { paid = paid, drawn = drawn, balance = account.granted - account.spent }
 end
 
 local function was_used(amount, prompt, completion)
@@ -167,6 +170,14 @@ local function write_charge(charge)
       more[#more + 1] = 'implausible'
       more[#more + 1] = int(charge.implausible)
     end
+    if charge.drawn ~= 0 then
+      more[#more + 1] = 'allowance'
+      more[#more + 1] = int(charge.drawn)
+    end
+    if charge.counted then
+      more[#more + 1] = 'budget'
+      more[#more + 1] = charge.counted
+    end
     call('XADD', journal, '*', 'type', charge.kind, 'amount', int(-charge.paid),
       'balance', int(charge.balance), 'hold', charge.id, 'model', charge.model,
       'key', charge.key_id, 'usage', charge.usage, 'flags', charge.flags,
@@ -174,10 +185,30 @@ local function write_charge(charge)
   end
 end
 
-local function write_repayment(account, paid)
-  if paid == 0 then return end
-  call('XADD', journal, '*', 'type', 'repayment', 'amount', int(-paid),
-    'balance', int(account.granted - account.spent), 'meta', '{}')
+local function write_repayment(repayment)
+  if not repayment then return end
+  local more = {}
+  if repayment.drawn ~= 0 then more = { 'allowance', int(repayment.drawn) } end
+  call('XADD', journal, '*', 'type', 'repayment', 'amount', int(-repayment.paid),
+    'balance', int(repayment.balance), 'meta', '{}', unpack(more))
+end
+
+-- What has changed of allowance and windows, as HSET takes it after a first field; most accounts have neither.
+local function changed_fields(account)
+  local fields, allowance = {}, account.allowance
+  if not allowance and not account.windows then return fields end
+  if allowance and allowance.is_changed then
+    fields = { 'allowance', allowance_text(allowance) }
+    allowance.is_changed = false
+  end
+  for field, window in pairs(account.windows or {}) do
+    if window and window.is_changed then
+      fields[#fields + 1] = field
+      fields[#fields + 1] = window_text(window)
+      window.is_changed = false
+    end
+  end
+  return fields
 end
 
 -- The caller may add further fields with their values.
@@ -186,6 +217,8 @@ local function write_sums(account, ...)
     'reserved', int(account.reserved), ...)
   if account.owed ~= account.owed_before then call('HSET', account_key, 'owed', int(account.owed)) end
   if account.waived then call('HSET', account_key, 'waived', int(account.waived)) end
+  local fields = changed_fields(account)
+  if #fields > 0 then call('HSET', account_key, unpack(fields)) end
 end
 
 local NOTHING_BEFORE = { charge = 0, prompt = 0, cached = 0, completion = 0, waived = 0 }

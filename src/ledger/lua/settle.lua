@@ -29,11 +29,15 @@ if not opened and not mark and now - made_at(id) > DAY_MS then return { 'late', 
 -- The books of a deleted account are closed.
 if not opened and call('HEXISTS', account_key, 'written_off') == 1 then return { 'late', now } end
 
-local held = 0
+local of_key = call('HMGET', key_key, 'minute', 'tokens', 'budget', 'budget_of')
+local held, note = 0, nil
 if opened then
   local amount, owner = match(opened, '^(%d+) %d+ %d+ %d+ %d+ (%S+)')
   held = number(amount)
   key_id = owner
+  note = read_note(opened)
+else
+  note = note_of_now(account, { id = key_id, budget = of_key[3], budget_of = of_key[4] })
 end
 local before = read_reaped(mark, waived)
 local charge = {
@@ -42,6 +46,7 @@ local charge = {
 }
 account.reserved = account.reserved - held
 book_charge(account, charge, total - before.charge, before)
+book_budgets(account, charge, note, held, total - before.charge)
 count_usage(charge, total, prompt, cached, completion, before)
 local usage_hour, usage_day = usage_keys(now)
 read_usage(usage_hour, usage_day, charge)
@@ -58,7 +63,7 @@ if opened then
 end
 write_charge(charge)
 write_usage(usage_hour, usage_day, charge)
-write_repayment(account, repaid)
+write_repayment(repaid)
 
 -- The limit counted an estimate. While the same minute lasts, the real count replaces the estimate.
 local correction = prompt + completion - counted
@@ -67,7 +72,6 @@ if account.minute == minute and correction ~= 0 then
 else
   write_sums(account)
 end
-local of_key = call('HMGET', key_key, 'minute', 'tokens')
 if number(of_key[1]) == minute and correction ~= 0 then
   call('HSET', key_key, 'tokens', int(math.max(0, number(of_key[2]) + correction)))
 end

@@ -12,9 +12,9 @@ if #entries ~= count or entries[1][1] ~= first or entries[count][1] ~= last then
   return { 'mismatch', now, #entries }
 end
 local sums = call('HMGET', account_key, 'archived', 'archived_granted', 'archived_spent',
-  'archived_owed', 'archived_waived')
+  'archived_owed', 'archived_waived', 'archived_allowance')
 local archived, granted, spent = number(sums[1]), number(sums[2]), number(sums[3])
-local owed, waived = number(sums[4]), number(sums[5])
+local owed, waived, allowance = number(sums[4]), number(sums[5]), number(sums[6])
 local balance = '0'
 for _, entry in ipairs(entries) do
   local fields = {}
@@ -23,6 +23,8 @@ for _, entry in ipairs(entries) do
   end
   owed = owed + number(fields.owed)
   waived = waived + number(fields.waived)
+  allowance = allowance - number(fields.allowance)
+  if fields.type == 'allowance' then allowance = allowance + number(fields.amount) end
   if fields.type == 'repayment' then owed = owed + number(fields.amount) end
   if fields.type == 'charge' or fields.type == 'repayment' then
     spent = spent - number(fields.amount)
@@ -34,7 +36,7 @@ end
 write_when_full()
 call('HSET', account_key, 'archived', int(archived + count), 'archived_granted', int(granted),
   'archived_spent', int(spent), 'archived_owed', int(owed), 'archived_waived', int(waived),
-  'archived_balance', balance, 'archived_last', last)
+  'archived_allowance', int(allowance), 'archived_balance', balance, 'archived_last', last)
 -- No entry can lie between the last one and the id with the next sequence number.
 local ms, sequence = match(last, '^(%d+)%-(%d+)$')
 call('XTRIM', journal, 'MINID', '=', ms .. '-' .. int(tonumber(sequence) + 1))

@@ -23,11 +23,13 @@ local forgiven = math.min(account.owed, MAX_AMOUNT - account.spent)
 local amount = forgiven - (account.granted - account.spent)
 if amount ~= 0 then
   account.granted = account.granted + amount
+  local drawn = draw_beyond_balance(account)
   local balance = account.granted - account.spent
   local repaid = book_repayment(account)
   write_sums(account)
-  call('XADD', journal, '*', 'type', 'adjustment', 'amount', int(amount), 'balance', int(balance), 'meta', meta)
-  write_repayment(account, repaid)
+  call('XADD', journal, '*', 'type', 'adjustment', 'amount', int(amount), 'balance', int(balance), 'meta', meta,
+    'allowance', int(drawn))
+  write_repayment(repaid)
 end
 call('HSET', account_key, 'written_off', '1')
 return { 'ok', now, #reap.charges }

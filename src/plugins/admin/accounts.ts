@@ -7,6 +7,7 @@ import { listOf, pageQuery, parseIdPage, single } from '../../http/page.ts'
 import { createAccountRemoval } from '../../sessions/account-removal.ts'
 import { newAccountSeed } from '../../accounts/accounts.ts'
 import type { Account, AccountFields } from '../../accounts/accounts.ts'
+import { budget } from '../../accounts/key-fields.ts'
 import { once } from '../../accounts/once.ts'
 import { json } from '../../exchange.ts'
 import type { Answer, Exchange, Route } from '../../exchange.ts'
@@ -25,6 +26,7 @@ const fields = {
   status: z.enum(['active', 'suspended'], { error: 'write active or suspended' }).optional(),
   external_id: printable(255).nullable().optional(),
   metadata: metadata.optional(),
+  budget: budget.nullable().optional(),
 }
 export const creation = z.strictObject({ name, ...fields })
 export const change = z.strictObject({ name: name.optional(), ...fields })

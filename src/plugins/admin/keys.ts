@@ -1,15 +1,17 @@
-// API keys over HTTP: create, list, revoke, rotate. A key's text is in the answer that creates it and nowhere else.
+// API keys over HTTP: create, list, change, revoke, rotate. A key's text is in the answer that creates it and nowhere else.
 
 import { z } from '../../config/schema.ts'
 import type { Gateway } from '../../plugin.ts'
 import { parseFields } from '../../http/fields.ts'
 import { pageQuery, parseIdPage } from '../../http/page.ts'
 import { newKeySeed } from '../../accounts/account-keys.ts'
-import { creation, keyPage, rotation, toKeyFields } from '../../accounts/key-fields.ts'
+import { budget, creation, keyPage, rotation, toKeyFields } from '../../accounts/key-fields.ts'
 import { once } from '../../accounts/once.ts'
 import { json } from '../../exchange.ts'
 import type { Route } from '../../exchange.ts'
 import { idOf, route } from './route.ts'
+
+export const change = z.strictObject({ budget: budget.nullable() })
 
 export const lookUp = z.strictObject({ key: z.string({ error: 'write the key' }) })
 
@@ -36,6 +38,9 @@ export function keyRoutes(gateway: Gateway): readonly Route[] {
     // The key comes in a body, because a URL with a key in it would end up in logs.
     route('POST', 'keys/find', async (x) =>
       json(await accounts.findKey(parseFields(x.body, lookUp).key)),
+    ),
+    route('PATCH', 'keys/:id', async (x) =>
+      json(await accounts.setKey(idOf(x), parseFields(x.body, change))),
     ),
     route('DELETE', 'keys/:id', async (x) => json(await accounts.revokeKey(idOf(x)))),
     route('POST', 'keys/:id/rotate', async (x) => {

@@ -31,6 +31,26 @@ t.test('a key is shown once, limited as asked, and listed without its text', asy
   t.match((await call(`GET accounts/a/keys?after=${all.id}`)).body.data, [{ id: body.id }])
 })
 
+t.test('a key has a budget, which a rotation keeps with what it has spent', async (t) => {
+  const { call } = await startAdmin(t)
+  await call('POST accounts', { name: 'a' })
+  const budget = { tokens: 5, every: 'day' }
+  const { body: key } = await call('POST accounts/a/keys', { budget })
+  t.match(key.budget, { ...budget, used: 0, renews_at: null })
+  const { body: rotated } = await call(`POST keys/${key.id}/rotate`)
+  t.match(rotated.budget, budget)
+  const changed = await call(`PATCH keys/${key.id}`, { budget: { tokens: 0, every: 'month' } })
+  t.match(changed, { status: 200, body: { id: key.id, budget: { tokens: 0, every: 'month' } } })
+  t.match((await call(`PATCH keys/${key.id}`, { budget: null })).body, { budget: null })
+  const wrong = [{}, { tokens: 5 }, { tokens: -1, every: 'day' }, { tokens: 5, every: 'hour' }, 5]
+  for (const one of wrong) {
+    const { status } = await call(`PATCH keys/${key.id}`, { budget: one })
+    t.equal(status, 400, JSON.stringify(one))
+  }
+  t.match((await call(`PATCH keys/${key.id}`)).body, { error: { code: 'missing_parameter' } })
+  t.match((await call('PATCH keys/key_0', { budget })).body, { error: { code: 'key_not_found' } })
+})
+
 t.test('keys are revoked and rotated', async (t) => {
   const { call } = await startAdmin(t)
   await call('POST accounts', { name: 'a' })

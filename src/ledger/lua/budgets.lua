@@ -1,0 +1,172 @@
+-- Purpose: budgets: what an account, or one of its keys, may spend in a day, a week or a month. Stands after the prelude.
+-- A function named read_, find_ or book_ writes nothing: all checks precede all writes.
+--
+-- Who has a budget has it as `<tokens> <every>`. The account's row has for it the window that runs, in the field `window`,
+-- or of a key `window:<key id>:<every>`: `<every> <since> <end> <used>`. `since`, when its first request came, is its name;
+-- `used` are the charges and the open holds that count in it.
+-- A request counts in the windows in which it was admitted, also if it ends after them. A hold says which these are, in
+-- its meta: `"held":"<since> <base> <since> <base> <key id>:<every>"`, for the account and for the key, - = none. The first
+-- `base` tokens of the hold count in an earlier window: it was made there, and extended here.
+
+local OF_ACCOUNT = 'window'
+local function field_of(counter)
+  return OF_ACCOUNT .. ':' .. (counter or '')
+end
+
+local NO_BUDGETS = { all = {}, left = math.huge }
+
+local function read_window(account, field)
+  account.windows = account.windows or {}
+  local window = account.windows[field]
+  if window ~= nil then return window end
+  local text = account.window_text
+  if field ~= OF_ACCOUNT then text = call('HGET', account_key, field) end
+  local every, since, ends, used = match(text or '', '^(%a+) (%d+) (%d+) (%d+)$')
+  window = every and { every = every, since = number(since), ends = number(ends), used = number(used) }
+  account.windows[field] = window or false
+  return account.windows[field]
+end
+
+-- Returns the budget with what is left of it, or nil for none; `true` as the second value when the windows that the gateway
+-- has sent are not those of Redis' time.
+local function find_budget(account, text, field, windows, now)
+  local tokens, every = match(text or '', '^(%d+) (%a+)$')
+  if not tokens then return nil, false end
+  local window = read_window(account, field)
+  if not window or window.every ~= every or now >= window.ends then
+    local start, ends = window_now(windows, every, now)
+    if not start then return nil, true end
+    -- A window that began before the last one's end is that of another time zone: the last one goes on to the end of it, so
+    -- that a budget is not renewed twice.
+    local goes_on = window and window.every == every and start < window.ends
+    window = {
+      every = every, ends = ends, used = goes_on and window.used or 0,
+      -- No two windows have one name.
+      since = goes_on and window.since or math.max(now, window and window.since + 1 or 0),
+    }
+  end
+  return { field = field, window = window, left = math.max(0, number(tokens) - window.used) }, false
+end
+
+-- A key that replaces another one counts with it (`budget_of`), unless one of them goes by other windows now. Returns nil
+-- when the key has no budget.
+local function counter_of(key)
+  local every = match(key.budget or '', ' (%a+)$')
+  return every and (key.budget_of or key.id) .. ':' .. every
+end
+
+-- The budgets of an account and of one of its keys: `all` has those that there are; nil when the gateway has to send the
+-- windows again.
+local function find_budgets(account, key, windows, now)
+  if not account.budget and not key.budget then return NO_BUDGETS end
+  local budgets = { all = {}, left = math.huge }
+  local function add(who, text, field)
+    local budget, is_outside = find_budget(account, text, field, windows, now)
+    if budget then
+      budget.who = who
+      budgets[who], budgets.all[#budgets.all + 1] = budget, budget
+      budgets.left = math.min(budgets.left, budget.left)
+    end
+    return not is_outside
+  end
+  budgets.counter = counter_of(key)
+  local is_sound = add('account', account.budget, OF_ACCOUNT)
+    and add('key', key.budget, field_of(budgets.counter))
+  return is_sound and budgets or nil
+end
+
+-- Counts so many tokens more in the windows that run: they are then those of the account.
+local function take_budgets(account, budgets, amount)
+  for _, budget in ipairs(budgets.all) do
+    local window = budget.window
+    window.used, window.is_changed = math.min(MAX_AMOUNT, window.used + amount), true
+    account.windows[budget.field] = window
+  end
+end
+
+-- The same for a hold that grows. A budget that it counts in may have been changed or taken away: its window goes on
+-- counting.
+local function take_more(account, budgets, note, amount)
+  take_budgets(account, budgets, amount)
+  for _, who in ipairs(note and { 'account', 'key' } or {}) do
+    local field = who == 'key' and field_of(note.counter) or OF_ACCOUNT
+    local window = note[who].since and not budgets[who] and read_window(account, field)
+    if window and window.since == note[who].since then
+      window.used, window.is_changed = math.min(MAX_AMOUNT, window.used + amount), true
+    end
+  end
+end
+
+-- What the text of a hold says of its windows, or nil. The gateway writes meta as JSON: no text of a client can look so.
+local function read_note(text)
+  local since, base, key_since, key_base, counter =
+    match(text, '"held":"(%S+) (%d+) (%S+) (%d+) (%S+)"')
+  if not since then return nil end
+  return {
+    account = { since = tonumber(since), base = number(base) },
+    key = { since = tonumber(key_since), base = number(key_base) },
+    counter = counter,
+  }
+end
+
+local function without_note(tail)
+  return (string.gsub(tail, ',"held":"[^"]*"', '', 1))
+end
+
+-- The text of a hold that takes from budgets, also when it is extended: what it had before then counts where it did.
+-- `held` is what it has had, and `note` what was read of it.
+local function with_note(tail, budgets, note, held)
+  if #budgets.all == 0 and not note then return tail end
+  note = note or { account = {}, key = {}, counter = budgets.counter or '-' }
+  local words = {}
+  for _, who in ipairs({ 'account', 'key' }) do
+    local part, budget = note[who], budgets[who]
+    local since, base = part.since, part.base or 0
+    if budget and since ~= budget.window.since then since, base = budget.window.since, held end
+    words[#words + 1] = since and int(since) or '-'
+    words[#words + 1] = int(base)
+  end
+  words[#words + 1] = note.counter
+  return string.sub(without_note(tail), 1, -2) .. ',"held":"' .. table.concat(words, ' ') .. '"}'
+end
+
+-- For a charge without a hold, because Redis forgot it or it was reaped: it counts in the windows that run.
+local function note_of_now(account, key)
+  if not account.budget and not key.budget then return nil end
+  local function part(text, field)
+    local window = text and text ~= '' and read_window(account, field)
+    return { since = window and window.since, base = 0 }
+  end
+  local counter = counter_of(key)
+  return {
+    account = part(account.budget, OF_ACCOUNT), key = part(counter, field_of(counter)),
+    counter = counter or '-',
+  }
+end
+
+-- Returns how much of `due` counts in the window that runs. What the charge needs beyond its hold, after the window of the
+-- hold has ended, counts in the next one.
+local function book_in(account, field, part, held, due)
+  local window = part.since and read_window(account, field)
+  if not window then return nil, 0 end
+  local counted, freed = math.max(0, due - held), 0
+  if window.since == part.since then
+    counted, freed = math.max(0, due - part.base), math.max(0, held - part.base)
+  end
+  if counted ~= freed then
+    window.used = math.min(MAX_AMOUNT, math.max(0, window.used - freed + counted))
+    window.is_changed = true
+  end
+  return window.since, counted
+end
+
+-- Books that a hold of `held` tokens has ended, and was charged `due`. What of it counts in windows is on record in the
+-- journal: `<since> <tokens> <since> <tokens> <key id>:<every>`.
+local function book_budgets(account, charge, note, held, due)
+  if not note then return end
+  local since, tokens = book_in(account, OF_ACCOUNT, note.account, held, due)
+  local key_since, key_tokens = book_in(account, field_of(note.counter), note.key, held, due)
+  if tokens == 0 and key_tokens == 0 then return end
+  charge.counted = (since and int(since) or '-') .. ' ' .. int(tokens) .. ' '
+    .. (key_since and int(key_since) or '-') .. ' ' .. int(key_tokens) .. ' ' .. note.counter
+end

@@ -1,0 +1,85 @@
+// Mutants of allowances and budgets: what would renew twice, let a race pass, or not add up.
+
+import { one } from './mutant.ts'
+import type { Mutant } from './mutant.ts'
+
+const lua = (name: string, line: string, replacement: string, ...tests: readonly string[]) =>
+  one(`ledger/lua/${name}.lua`, line, replacement, ...tests)
+
+const renewals = 'ledger/renewals.ts'
+const budgets = 'ledger/budgets.ts'
+
+export const windowMutants: readonly Mutant[] = [
+  lua('allowance', 'if now < start or now >= ends then return nil end', '', renewals),
+  lua(
+    'allowance',
+    'allowance.left, allowance.used = allowance.left - drawn, allowance.used + drawn',
+    'allowance.left = allowance.left - drawn',
+    renewals,
+  ),
+  lua(
+    'allowance',
+    'local drawn = paid > 0 and math.min(allowance.left, paid) or -math.min(allowance.used, -paid)',
+    'local drawn = math.max(0, math.min(allowance.left, paid))',
+    renewals,
+  ),
+  lua('renewal', 'if is_over and start >= had.ends then', 'if is_over then', renewals),
+  lua(
+    'renewal',
+    'local used, target = had.used, had.left',
+    'local used, target = 0, had.left',
+    renewals,
+  ),
+  lua('renewal', "if amount > missing then allowance.plan = '' end", '', renewals),
+  lua('renewal', 'renewal.drawn = draw_beyond_balance(account)', 'renewal.drawn = 0', renewals),
+  lua('renewal', 'renewal.repaid = book_repayment(account)', '', renewals),
+  lua('credit', 'local drawn = draw_beyond_balance(account)', 'local drawn = 0', renewals),
+  lua('credit', 'drawn = drawn + draw_beyond_balance(account)', '', renewals),
+  lua('write_off', 'local drawn = draw_beyond_balance(account)', 'local drawn = 0', renewals),
+  lua(
+    'trim',
+    "if fields.type == 'allowance' then allowance = allowance + number(fields.amount) end",
+    '',
+    renewals,
+  ),
+  lua(
+    'budgets',
+    'local goes_on = window and window.every == every and start < window.ends',
+    'local goes_on = window and start < window.ends',
+    budgets,
+  ),
+  lua('budgets', 'budgets.left = math.min(budgets.left, budget.left)', '', budgets),
+  lua(
+    'budgets',
+    "return every and (key.budget_of or key.id) .. ':' .. every",
+    "return every and key.id .. ':' .. every",
+    budgets,
+  ),
+  lua(
+    'budgets',
+    'if budget and since ~= budget.window.since then since, base = budget.window.since, held end',
+    '',
+    budgets,
+  ),
+  lua('budgets', 'if window.since == part.since then', 'if true then', budgets),
+  lua(
+    'budgets',
+    'counted, freed = math.max(0, due - part.base), math.max(0, held - part.base)',
+    'counted, freed = math.max(0, due), math.max(0, held)',
+    budgets,
+  ),
+  lua('admission', 'book_budgets(account, charge, note, number(amount), due)', '', budgets),
+  lua(
+    'settle',
+    'note = note_of_now(account, { id = key_id, budget = of_key[3], budget_of = of_key[4] })',
+    '',
+    budgets,
+  ),
+  lua('admit', 'take_budgets(account, budgets, amount)', '', budgets),
+  lua(
+    'extend',
+    'local available = math.min(available_of(account), budgets.left)',
+    'local available = available_of(account)',
+    budgets,
+  ),
+]
