@@ -8,7 +8,7 @@ import * as accounts from '../src/plugins/admin/accounts.ts'
 import * as keyFields from '../src/accounts/key-fields.ts'
 import * as keys from '../src/plugins/admin/keys.ts'
 import * as money from '../src/plugins/admin/money.ts'
-import { schema as sessionFields } from '../src/plugins/sessions/resource.ts'
+import { requiredIn, schemaRows } from './schema-rows.ts'
 
 type Sentences = Readonly<Record<string, string>>
 
@@ -31,17 +31,6 @@ const account: Sentences = {
 }
 
 const bodies: Readonly<Record<string, readonly [ZodObject, Sentences]>> = {
-  'session-fields': [
-    sessionFields,
-    {
-      title: 'At most 200 characters.',
-      model: "Id or alias of a model that the key may use; kept as the model's id.",
-      instructions:
-        'System message of every turn; at most `limits.instructions` (32 KiB of UTF-8).',
-      metadata:
-        'At most 16 pairs; keys of up to 64 characters, values of up to 512. A change replaces all pairs.',
-    },
-  ],
   'account-creation': [accounts.creation, account],
   'account-change': [accounts.change, account],
   topup: [money.topup, { amount: 'Balance tokens.', note: 'Shown on the transaction.' }],
@@ -85,7 +74,7 @@ const bodies: Readonly<Record<string, readonly [ZodObject, Sentences]>> = {
 
 export function bodyTables(): Readonly<Record<string, string>> {
   const tables = Object.entries(bodies).map(([name, [schema, sentences]]) => {
-    const rows = rowsOf(schemaOf(schema, 'output'), schemaOf(schema, 'input').required ?? [], '')
+    const rows = schemaRows(schemaOf(schema, 'output'), requiredIn(schemaOf(schema, 'input')))
     const fields = rows.map(({ path }) => path)
     if (fields.toSorted().join() !== Object.keys(sentences).toSorted().join()) {
       throw new Error(`${name}: these fields need a sentence each: ${fields.join(', ')}`)
@@ -102,68 +91,6 @@ export function bodyTables(): Readonly<Record<string, string>> {
   return Object.fromEntries(tables)
 }
 
-/** The part of JSON Schema that these bodies use. */
-interface Schema {
-  readonly type?: string | readonly string[]
-  readonly enum?: readonly string[]
-  readonly anyOf?: readonly Schema[]
-  readonly items?: Schema
-  readonly properties?: Readonly<Record<string, Schema>>
-  readonly required?: readonly string[]
-  readonly minLength?: number
-  readonly maxLength?: number
-  readonly minimum?: number
-  readonly maximum?: number
-  readonly minItems?: number
-  readonly maxItems?: number
-}
-
-function schemaOf(schema: ZodObject, io: 'input' | 'output'): Schema {
-  return z.toJSONSchema(schema, { io, unrepresentable: 'any' }) as Schema
-}
-
-interface Row {
-  readonly path: string
-  readonly type: string
-  readonly isNeeded: boolean
-}
-
-function rowsOf(schema: Schema, needed: readonly string[], at: string): readonly Row[] {
-  return Object.entries(schema.properties ?? {}).flatMap(([name, field]) => {
-    const block = field.anyOf?.find(({ properties }) => properties) ?? field
-    return [
-      { path: at + name, type: typeOf(field), isNeeded: needed.includes(name) },
-      ...rowsOf(block, block.required ?? [], `${at}${name}.`),
-    ]
-  })
-}
-
-function typeOf(schema: Schema): string {
-  if (schema.anyOf) return schema.anyOf.map(typeOf).join(', or ')
-  if (schema.enum) return schema.enum.map((word) => `\`${word}\``).join(', ')
-  const { type } = schema
-  if (Array.isArray(type)) return type.map((one) => typeOf({ ...schema, type: one })).join(' or ')
-  switch (type) {
-    case 'string':
-      return `text${range(schema.minLength, schema.maxLength, ' characters')}`
-    case 'integer':
-      return `whole number${range(schema.minimum, schema.maximum, '')}`
-    case 'array':
-      return `list of ${typeOf(schema.items ?? {})}${range(schema.minItems, schema.maxItems, ' entries')}`
-    case 'object':
-      return schema.properties ? 'object' : 'object of texts'
-    case 'null':
-      return 'null'
-    default:
-      throw new Error(`no words for ${JSON.stringify(schema)}`)
-  }
-}
-
-/** Whole numbers end at 2^53 − 1 in any case. */
-function range(least: number | undefined, most: number | undefined, unit: string): string {
-  const isLow = least !== undefined && least > Number.MIN_SAFE_INTEGER
-  const isHigh = most !== undefined && most < Number.MAX_SAFE_INTEGER
-  if (isLow && isHigh) return `, ${least} to ${most}${unit}`
-  if (isHigh) return `, ${most}${unit} at most`
-  return isLow ? `, ${least}${unit} at least` : ''
+function schemaOf(schema: ZodObject, io: 'input' | 'output'): object {
+  return z.toJSONSchema(schema, { io, unrepresentable: 'any' })
 }

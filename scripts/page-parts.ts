@@ -1,15 +1,17 @@
 // Makes the generated parts of pages in docs: the text between `<!-- made: NAME -->` and `<!-- end -->` is what `parts`
 // has under that name; all other text of the page is written by hand.
 
-import { endpoints, fieldsOf } from '../src/config/endpoints.ts'
 import { errorTable, GatewayError } from '../src/errors.ts'
 import type { ErrorCode } from '../src/errors.ts'
 import { bodyTables } from './body-tables.ts'
+import { objectTables } from './object-tables.ts'
+import { routeSections } from './route-sections.ts'
 
 const parts: Readonly<Record<string, string>> = {
   errors: errorRows(),
-  endpoints: endpointSections(),
   ...bodyTables(),
+  ...objectTables(),
+  ...routeSections(),
 }
 
 /** Returns the page with its parts as they are now. Throws when a mark names no part or has no end. */
@@ -52,18 +54,4 @@ function errorRows(): string {
 /** Whom the log usually names as the cause. */
 function sourceOf(code: ErrorCode): string {
   return code.startsWith('upstream_') ? 'backend' : new GatewayError(code).source
-}
-
-/** The routes of the endpoints that generate nothing, whose rows say all that there is to say. */
-function endpointSections(): string {
-  const sections = endpoints
-    .filter(({ generates }) => !generates)
-    .map((row) => {
-      const title = row.routes.map((path) => `\`POST ${path}\``).join(', ')
-      const more = fieldsOf(row).filter((name) => name !== row.required)
-      const and = more.length > 0 ? ` (and ${more.map((name) => `\`${name}\``).join(', ')})` : ''
-      const text = `As chat, with \`${row.required}\`${and}; never a stream. For models that list \`${row.endpoint}\`.`
-      return `### ${title}\n\nNeeds scope \`chat\`. Body: JSON.\n\n${text}`
-    })
-  return sections.join('\n\n')
 }

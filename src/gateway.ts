@@ -22,6 +22,7 @@ import { auth } from './plugins/auth.ts'
 import { billing } from './plugins/billing.ts'
 import { chat } from './plugins/chat.ts'
 import { cors } from './plugins/cors.ts'
+import { docs } from './plugins/docs/docs.ts'
 import { files } from './plugins/files/files.ts'
 import { idempotency } from './plugins/idempotency.ts'
 import { limits } from './plugins/limits.ts'
@@ -54,6 +55,7 @@ export const plugins = [
   models,
   billing,
   account,
+  docs,
   admin,
 ] as readonly Plugin[]
 

@@ -59,9 +59,9 @@ export async function live(x: Exchange, wire: Wire, life: Life): Promise<void> {
     // Who generates calls `run.finish` itself, with its own outcome. Then the calls here have no effect.
     if ('body' in answer) await run.finish(plainOutcome(answer.status, wire.left))
     await wire.send(answer)
-    // A download is finished only when the client has taken all of it.
-    const isDownloaded = 'content' in answer && !wire.left
-    if (isDownloaded) await run.finish(plainOutcome(answer.status, false))
+    // A download, or a stream that is only read, is finished only when the client has taken all of it.
+    const isTaken = !('body' in answer) && !wire.left
+    if (isTaken) await run.finish(plainOutcome(answer.status, false))
   } catch (thrown) {
     if (x.work) await x.work
     if (thrown instanceof ClientLeft) return

@@ -331,6 +331,7 @@ t.test('every header that came is documented, and every documented one came', as
   }
   await say('OPTIONS /v1/chat', { more })
   await say('GET /v1/models', { key, more })
+  await say('GET /docs')
   const documented = tableBelow('Response headers').flatMap(([cell = '']) => codesIn(cell))
   const ofHttp = ['date', 'connection', 'keep-alive', 'transfer-encoding', 'content-length']
   t.strictSame(

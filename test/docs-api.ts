@@ -54,7 +54,7 @@ function factsOf({ access, query = [], body }: Route): string {
 }
 
 t.test('codes: each has its status', async (t) => {
-  const said = [...apiPage.matchAll(/(\d{3})((?:,? `[a-z]+_[a-z_]+`)+)/g)].flatMap(
+  const said = [...apiPage.matchAll(/(\d{3})((?:,?\s`[a-z]+_[a-z_]+`)+)/g)].flatMap(
     ([, status = '', codes = '']) =>
       codesIn(codes).map((code) => ({ code, status: Number(status) })),
   )

@@ -21,9 +21,13 @@ const files = [
 /** Names of example files, which are no documents. */
 const names: readonly string[] = ['copy.md']
 
+/** What is written there becomes docs/api.md. */
+const ofApiPage = /^(src|test)\/openapi\//
+
 /** Paths are relative to the root, or to the file that names them. */
 function find(name: string, from: string): string | undefined {
-  return [name, join(dirname(from), name)].find((path) => existsSync(join(root, path)))
+  const folder = ofApiPage.test(from) ? 'docs' : dirname(from)
+  return [name, join(folder, name)].find((path) => existsSync(join(root, path)))
 }
 
 function anchorsOf(path: string): ReadonlySet<string> {

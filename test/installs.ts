@@ -130,3 +130,8 @@ t.test('our own names and paths are not reported', async (t) => {
     )
   }
 })
+
+t.test('no package tells its makers that it was installed', async (t) => {
+  // The one that Swagger UI brings along obeys this.
+  t.match(JSON.parse(textOf('package.json')), { scarfSettings: { enabled: false } })
+})

@@ -140,6 +140,15 @@ t.test('content counts as sent when the client has taken it; one that left has n
   t.match(left.outcomes, [{ status: 499, complete: false, clientLeft: true }])
 })
 
+t.test('a stream that is only read counts as sent when it was read to its end', async (t) => {
+  const serve = async () => ({ status: 200, headers: {}, stream: async () => {} })
+  const taken = await run({ hooks: { a: {} }, serve })
+  t.same(taken.seen.slice(-2), ['send 200', 'a.done'])
+  t.match(taken.outcomes, [{ status: 200, complete: true, clientLeft: false }])
+  const left = await run({ hooks: { a: {} }, serve, leaves: true })
+  t.match(left.outcomes, [{ status: 499, complete: false, clientLeft: true }])
+})
+
 t.test('a refused check costs nothing: no body is read, no other hook is called', async (t) => {
   const { seen, outcomes } = await run({
     hooks: { a: { check: () => refuse('missing_api_key') }, b: {} },

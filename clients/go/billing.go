@@ -75,6 +75,7 @@ type UsageBucket struct {
 	PromptTokens     int64    `json:"prompt_tokens"`
 	CompletionTokens int64    `json:"completion_tokens"`
 	Cost             int64    `json:"cost"`
+	Waived           int64    `json:"waived"` // of Cost: counted without charging
 }
 
 // String is the JSON that came, on one line.

@@ -165,7 +165,8 @@ type Usage struct {
 	PromptTokens     int64 `json:"prompt_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
 	TotalTokens      int64 `json:"total_tokens"`
-	Estimated        bool  `json:"estimated"` // the backend did not report; the gateway counted
+	Estimated        bool  `json:"estimated"`     // the backend did not report; the gateway counted
+	CachedTokens     int64 `json:"cached_tokens"` // of the prompt; in transactions
 }
 
 // String is the counts with their names, as JSON.

@@ -29,6 +29,8 @@ type Message struct {
 	Role         string       `json:"role"` // "user", "assistant", "tool"
 	Content      Content      `json:"content"`
 	ToolCalls    []ToolCall   `json:"tool_calls"`
+	ToolCallID   string       `json:"tool_call_id"` // of role "tool": the call whose result this is
+	Name         string       `json:"name"`
 	Reasoning    string       `json:"reasoning"`
 	Status       string       `json:"status"`
 	FinishReason string       `json:"finish_reason"`

@@ -22,14 +22,21 @@ const methods: ReadonlySet<string> = new Set([...resourceMethods, 'OPTIONS'])
 /** As long as a path can be: an unknown id gets its resource's own 404 (such as `file_not_found`), however long the id is. */
 const maxParamLength = 16 * 1024
 
-/** Throws when two routes are the same, or when a route of an operator's plugin has no `begin`. */
+/**
+ * A path that some route has without parameters is that route's alone: `/api/files/upload` is no file's id, so GET of it
+ * is 405. Throws when two routes are the same, or when a route of an operator's plugin has no `begin`.
+ */
 export function createRouter(routes: readonly Route[]): Router {
   const table = findMyWay({ caseSensitive: true, maxParamLength })
+  const fixed = new Map<string, readonly string[]>()
   for (const route of routes) {
     if (typeof route.begin !== 'function') {
       throw new Error(`The route ${route.method} ${route.path} has no function "begin".`)
     }
-    for (const path of mounts(route.path)) table.on(route.method, path, nobody, route)
+    for (const path of mounts(route.path)) {
+      table.on(route.method, path, nobody, route)
+      if (!/[:*]/.test(path)) fixed.set(path, [...(fixed.get(path) ?? []), route.method])
+    }
   }
   const look = (method: string, path: string): RouteMatch | undefined => {
     if (!methods.has(method) || !path.startsWith('/')) return undefined
@@ -38,9 +45,11 @@ export function createRouter(routes: readonly Route[]): Router {
   }
   return {
     find(method, path) {
-      const found = look(method === 'HEAD' ? 'GET' : method, path)
-      if (found) return found
-      const allowed = resourceMethods.filter((one) => look(one, path))
+      const asked = method === 'HEAD' ? 'GET' : method
+      const own = fixed.get(path)
+      const found = look(asked, path)
+      if (found && (own === undefined || own.includes(asked) || asked === 'OPTIONS')) return found
+      const allowed = resourceMethods.filter((one) => own?.includes(one) ?? look(one, path))
       throw allowed.length > 0 ? notAllowed(allowed) : new GatewayError('route_not_found')
     },
   }

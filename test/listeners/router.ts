@@ -110,3 +110,20 @@ t.test('an id of any length is for its resource to know or not', async (t) => {
   const id = 'x'.repeat(16_000)
   t.same(router.find('GET', `/api/chat/sessions/${id}`).params, { id })
 })
+
+t.test('a path without parameters is no value of a parameter, whatever the method', async (t) => {
+  const files = { ...route('GET', '/api/files/:id') }
+  const upload = route('POST', '/api/files/upload')
+  const preflight = route('OPTIONS', '/*')
+  const { find } = createRouter([files, upload, preflight])
+  for (const mount of ['', '/v1']) {
+    t.equal(find('POST', `${mount}/api/files/upload`).route, upload)
+    t.equal(find('OPTIONS', `${mount}/api/files/upload`).route, preflight)
+    t.equal(find('GET', `${mount}/api/files/file_1`).route, files)
+    t.throws(() => find('GET', `${mount}/api/files/upload`), {
+      code: 'method_not_allowed',
+      headers: { Allow: 'POST' },
+    })
+    t.throws(() => find('HEAD', `${mount}/api/files/upload`), { code: 'method_not_allowed' })
+  }
+})

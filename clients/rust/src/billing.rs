@@ -55,6 +55,9 @@ pub struct Transaction {
     /// Of a charge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// Of a charge: true when the gateway counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimated: Option<bool>,
     /// For a charge: what the account could not pay then, in addition to `amount`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owed: Option<i64>,
@@ -67,7 +70,19 @@ pub struct Transaction {
     /// For a charge: true when the money ran out in the middle of the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<bool>,
-    /// Everything else, such as `request_id`, `session_id`, `message_id`, `note`.
+    /// Of a charge: finds the request in the gateway's log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// Of a message of a session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Of a message of a session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
+    /// The operator's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// Everything else.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -81,6 +96,12 @@ pub struct UsageSum {
     pub start: u64,
     /// Unix seconds.
     pub end: u64,
+    /// Summed up by model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Summed up by key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_id: Option<String>,
     /// How many.
     pub requests: u64,
     /// Tokens that were sent to models.
@@ -89,7 +110,10 @@ pub struct UsageSum {
     pub completion_tokens: u64,
     /// In balance tokens.
     pub cost: u64,
-    /// Everything else, such as `model` or `key_id`.
+    /// Of `cost`: counted without charging.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waived: Option<u64>,
+    /// Everything else.
     #[serde(flatten)]
     pub extra: Extra,
 }

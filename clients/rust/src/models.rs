@@ -15,6 +15,12 @@ use crate::types::Extra;
 pub struct Model {
     /// Its name.
     pub id: String,
+    /// When the gateway started, in Unix seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<u64>,
+    /// `tollgate`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owned_by: Option<String>,
     /// What it costs.
     pub price: Option<ModelPrice>,
     /// In model tokens.

@@ -131,7 +131,13 @@ pub struct Usage {
     pub completion_tokens: u64,
     /// The sum of both.
     pub total_tokens: u64,
-    /// Everything else, such as `estimated` or `prompt_tokens_details`.
+    /// True when the gateway counted, because the backend reported nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimated: Option<bool>,
+    /// Of the prompt; in transactions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cached_tokens: Option<u64>,
+    /// Everything else, such as `prompt_tokens_details`.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -179,6 +185,12 @@ pub struct ChatMessage {
     pub content: Value,
     /// The tools that the model wants to be called, as Chat Completions has them.
     pub tool_calls: Option<Vec<Value>>,
+    /// Of [`Role::Tool`]: the call whose result this is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+    /// Of whoever said it, if the client gave one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The model's reasoning, if the backend sends it.
     pub reasoning: Option<String>,
     /// How far it has come.

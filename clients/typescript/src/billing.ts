@@ -60,6 +60,8 @@ export interface Usage {
   readonly prompt_tokens: number
   readonly completion_tokens: number
   readonly cost: number
+  /** The part of `cost` that the gateway counted without charging. */
+  readonly waived?: number
   readonly [name: string]: unknown
 }
 

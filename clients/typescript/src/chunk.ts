@@ -45,6 +45,8 @@ export interface TokenUsage {
   readonly total_tokens: number
   /** true when the gateway counted the tokens itself, because the backend reported nothing. */
   readonly estimated?: boolean
+  /** Of the prompt, read from a cache: in transactions. */
+  readonly cached_tokens?: number
   readonly [name: string]: unknown
 }
 

@@ -17,6 +17,9 @@ export interface Message {
   readonly role: 'user' | 'assistant' | 'tool' | (string & {})
   readonly content: string | readonly ContentPart[] | null
   readonly tool_calls: readonly ToolCall[] | null
+  /** Only of role `tool`: the call whose result this is. */
+  readonly tool_call_id?: string
+  readonly name?: string
   readonly reasoning: string | null
   readonly status:
     'in_progress' | 'completed' | 'cancelled' | 'failed' | 'incomplete' | (string & {})

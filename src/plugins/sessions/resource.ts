@@ -1,7 +1,6 @@
 // Sessions as a resource: create, list, show, change, delete.
 
 import type { Limits } from '../../config/config.ts'
-import { z } from '../../config/schema.ts'
 import { GatewayError } from '../../errors.ts'
 import { answering, json, refOf } from '../../exchange.ts'
 import type { Answer, Exchange, Route } from '../../exchange.ts'
@@ -13,37 +12,9 @@ import { mayUse, quotaOf } from '../../accounts/plan.ts'
 import type { Generations } from '../../sessions/streams/generations.ts'
 import type { Lost } from '../../sessions/streams/lost.ts'
 import type { ListedSession, Session, SessionBook, SessionFields } from '../../sessions/sessions.ts'
+import { sessionSchema } from '../../sessions/session-fields.ts'
 import { sessionsPath } from '../../sessions/streams/streams.ts'
 import { idsOf, route } from './route.ts'
-
-/** Half of a surrogate pair would come back from Redis as another character. */
-const anyText = z
-  .string({ error: 'write text' })
-  .refine((value) => value.isWellFormed(), { error: 'write whole Unicode characters' })
-const text = (most: number) =>
-  anyText.refine((value) => value.length <= most || Array.from(value).length <= most, {
-    error: `write at most ${most} characters`,
-  })
-
-const pairs = z
-  .record(text(64), text(512), {
-    error: 'write an object of texts of at most 512 characters, with keys of at most 64',
-  })
-  .refine((all) => Object.keys(all).length <= 16, { error: 'write at most 16 pairs' })
-// Zod would silently drop this key.
-const metadata = z
-  .unknown()
-  .refine((value) => !Object.hasOwn(Object(value), '__proto__'), {
-    error: 'write another key than __proto__',
-  })
-  .pipe(pairs)
-
-export const schema = z.strictObject({
-  title: text(200).nullable().optional(),
-  model: z.string({ error: 'write the id of a model' }).nullable().optional(),
-  instructions: anyText.nullable().optional(),
-  metadata: metadata.nullable().optional(),
-})
 
 export interface ResourceParts {
   readonly gateway: Gateway
@@ -141,7 +112,7 @@ function created(session: Session): Answer {
 }
 
 function readFields({ body }: Exchange, { instructionsBytes }: Limits): SessionFields {
-  const fields = parseFields(body, schema)
+  const fields = parseFields(body, sessionSchema)
   const { instructions } = fields
   if (instructions && Buffer.byteLength(instructions) > instructionsBytes) {
     throw invalid('instructions', `has more than ${instructionsBytes} bytes of UTF-8`)

@@ -74,7 +74,8 @@ class Transaction(Record):
 
 @dataclass(frozen=True)
 class UsageBucket(Record):
-    """Sums from `start` to `end` (Unix seconds), of one model or key if they are grouped."""
+    """Sums from `start` to `end` (Unix seconds), of one model or key if they are grouped. `waived` is the part of `cost`
+    that the gateway counted without charging."""
 
     start: int = 0
     end: int = 0
@@ -84,6 +85,7 @@ class UsageBucket(Record):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: int = 0
+    waived: int = 0
 
 
 class Billing(Resource[M]):

@@ -11,12 +11,14 @@ from ._record import Record, each_of, one_of
 
 @dataclass(frozen=True)
 class TokenUsage(Record):
-    """Tokens. `estimated`: the gateway counted them, because the model reported none."""
+    """Tokens. `estimated`: the gateway counted them, because the model reported none. `cached_tokens`: of the prompt,
+    in transactions."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     total_tokens: int = 0
     estimated: bool = False
+    cached_tokens: int = 0
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ class Message(Record):
     role: str = ""
     content: str | Sequence[Mapping[str, Any]] | None = None
     tool_calls: Sequence[Mapping[str, Any]] | None = None
+    tool_call_id: str | None = None
+    name: str | None = None
     reasoning: str | None = None
     status: str = ""
     finish_reason: str | None = None

@@ -1,0 +1,136 @@
+// The objects of the operator's API and of the health routes, by their titles in docs/api.md, as objects.ts has the
+// public ones. They are not in /openapi.json, which describes the public port.
+
+import {
+  anyObject,
+  flag,
+  id,
+  inner,
+  listOf,
+  number,
+  objectOf,
+  oneOf,
+  orNull,
+  seconds,
+  text,
+  texts,
+  whole,
+} from './fields.ts'
+import type { Fields } from './fields.ts'
+
+const words = text()
+
+export const adminObjects: Readonly<Record<string, Fields>> = {
+  Account: {
+    id: id('acct', '`acct_…`'),
+    object: oneOf('account'),
+    name: text('Empty for a deleted account.'),
+    plan: text(),
+    status: oneOf(
+      'active suspended deleting deleted',
+      '`deleting`: its deletion has begun, and has to be called again if it was cut.',
+    ),
+    external_id: orNull(text('Null when there is none.')),
+    metadata: texts('Texts by name.'),
+    budget: orNull(
+      objectOf('Budget', 'The [budget](#budget) of all its keys together, null for none.'),
+    ),
+    created_at: seconds(),
+    'deleted_at?': seconds('Only of a deleted account.'),
+  },
+  Key: {
+    id: id('key', '`key_…`'),
+    object: oneOf('api_key'),
+    account_id: text(),
+    name: text('Empty when none was given.'),
+    hint: text("`tg_live_…` and the last four characters of the key's text."),
+    scopes: listOf(words, 'Of `chat`, `sessions`, `files`, `billing`.'),
+    models: listOf(words, 'Ids of models; `*` is all.'),
+    limits: inner(
+      {
+        'requests_per_minute?': whole(),
+        'tokens_per_minute?': whole('Model tokens.'),
+        'concurrency?': whole('Generations at the same time.'),
+      },
+      "Limits that are narrower than the plan's; else empty.",
+    ),
+    budget: orNull(objectOf('Budget', 'The [budget](#budget) of the key, null for none.')),
+    expires_at: orNull(seconds('Null: never.')),
+    revoked_at: orNull(seconds('Null: not revoked.')),
+    last_used_at: orNull(seconds('Null: never used.')),
+    created_at: seconds(),
+    status: oneOf('active expired revoked'),
+    'key?': text("The key's text; only in the answer to creating or rotating it."),
+  },
+  Audit: {
+    object: oneOf('audit'),
+    accounts: whole('How many accounts were checked.'),
+    entries: whole('How many entries of the journal were added up.'),
+    differences: listOf(anyObject(), 'Empty when all is well: [differences](#difference).'),
+    late: whole('How many settlements of this gateway came too late ([money.md](money.md)).'),
+  },
+  Difference: {
+    ref: text("The account's reference, part of its keys in Redis."),
+    account_id: text(),
+    what: text('What does not add up: `granted`, `spent`, …'),
+    expected: whole('The sum of the journal.'),
+    found: whole('The value in the account.'),
+  },
+  'Configured model': {
+    id: text(),
+    object: oneOf('model'),
+    aliases: listOf(words),
+    endpoints: listOf(words),
+    accepts: listOf(words),
+    price: inner(
+      {
+        input: number(),
+        output: number(),
+        cached_input: number(),
+        request: number('Balance tokens for each request.'),
+      },
+      'Balance tokens for each model token.',
+    ),
+    context_window: whole('Model tokens.'),
+    max_output_tokens: whole('Model tokens.'),
+    queue: whole('Requests of this gateway that wait for room at a target.'),
+    targets: listOf(anyObject(), '[Targets](#target).'),
+  },
+  Target: {
+    object: oneOf('target'),
+    name: text('As in metrics and the log.'),
+    url: text('Without its query.'),
+    model: text("The backend's name of the model."),
+    priority: whole(),
+    weight: whole(),
+    state: text(
+      '`up`, `loading`, `unhealthy`, `open` or `half_open`: [targets](targets.md#a-target-that-fails).',
+    ),
+    since: seconds('When this was first seen.'),
+    open: whole('Requests under way from this gateway.'),
+    failures: whole('In a row.'),
+  },
+  Configuration: {
+    object: oneOf('config'),
+    file: text('Path of gateway.yaml.'),
+    config: anyObject('With the keys of [configuration.md](configuration.md).'),
+    marks: anyObject('By path: texts that change when a secret does.'),
+  },
+  Reload: {
+    object: oneOf('reload'),
+    changes: listOf(
+      anyObject(),
+      'Each with `path`, `from` (not with a new key), `to` (not with one that has gone), `needs_restart`; of a secret, both values are masked.',
+    ),
+  },
+  Readiness: {
+    status: { ...text(), kind: '`ready`, `not ready`' },
+    redis: text('`ok`, or what is wrong.'),
+    ledger: text('`ok`, or `not open`.'),
+    spool: text('`ok`, or that the disk takes nothing and how many ledger writes wait in memory.'),
+    draining: flag('True from SIGTERM on.'),
+    'workers?': text(
+      'Only with [workers](operating.md#workers): how many are ready, such as `2 of 2`.',
+    ),
+  },
+}

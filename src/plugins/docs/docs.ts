@@ -1,0 +1,55 @@
+// /openapi.json: the routes of the plugins that are on, made once for each configuration. /docs: a page that renders it,
+// Swagger UI of the npm package, served from here: the page loads nothing from anywhere else. Both need no key, and name
+// no model, plan or account.
+
+import { noKeys } from '../../config/schema.ts'
+import { GatewayError } from '../../errors.ts'
+import { answering } from '../../exchange.ts'
+import type { Answer, Exchange, Route } from '../../exchange.ts'
+import { openapi } from '../../openapi/document.ts'
+import type { Plugin } from '../../plugin.ts'
+import { assetAnswer, assetOf, files, readAsset } from './assets.ts'
+
+export const docs: Plugin = {
+  name: 'docs',
+  schema: noKeys,
+  async setup({ config }) {
+    const text = JSON.stringify(openapi((plugin) => config.plugins.has(plugin)))
+    const document = await assetOf(Buffer.from(text), 'application/json')
+    return {
+      routes: [
+        route('/openapi.json', async (x) => assetAnswer(x, document)),
+        route('/docs', async (x) => guarded(x, 'page.html')),
+        route('/docs/:file', async (x) => guarded(x, x.params.file ?? '')),
+      ],
+    }
+  },
+}
+
+function route(path: string, serve: (x: Exchange) => Promise<Answer>): Route {
+  return { method: 'GET', path, access: 'anybody', body: 'none', begin: answering(serve) }
+}
+
+/** Scripts, styles and requests of this origin only. Swagger UI has its icons as data URLs. */
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+async function guarded(x: Exchange, name: string): Promise<Answer> {
+  if (!files.has(name)) throw new GatewayError('route_not_found')
+  const answer = assetAnswer(x, await readAsset(name))
+  const guards = {
+    'Content-Security-Policy': policy,
+    'X-Content-Type-Options': 'nosniff',
+    'Cross-Origin-Resource-Policy': 'same-origin',
+    'Referrer-Policy': 'no-referrer',
+  }
+  return { ...answer, headers: { ...answer.headers, ...guards } }
+}

@@ -1,0 +1,18 @@
+import t from 'tap'
+import { endpoints } from '../../src/config/endpoints.ts'
+import { chatRoutes, modelRoutes } from '../../src/openapi/chat-routes.ts'
+import { checkOperations } from '../fixtures/operations.ts'
+
+t.test('the operations keep to the rules', async (t) => {
+  checkOperations(t, modelRoutes)
+  checkOperations(t, chatRoutes)
+})
+
+t.test('there is one for each endpoint, and only those that generate stream', async (t) => {
+  t.equal(Object.keys(chatRoutes).length, endpoints.length)
+  for (const { routes, generates } of endpoints) {
+    const content = chatRoutes[`POST ${routes.join(', ')}`]?.replies[200]?.content ?? {}
+    t.equal('text/event-stream' in content, generates, routes.join())
+    t.ok('application/json' in content)
+  }
+})
