@@ -352,8 +352,9 @@ t.test(
   },
 )
 
-/** They need a hold that was lost, a gateway of several processes, and an identity provider. */
+/** They need a hold that was lost, a plan that has lost its allowance, several processes, and an identity provider. */
 const rare: readonly string[] = [
+  'Allowance: every null',
   'Transaction: cut present',
   'Readiness: workers present',
   'Logout: url present',

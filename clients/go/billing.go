@@ -16,15 +16,33 @@ type BillingService struct{ core *core }
 // Balance is what the account has now. Balance = Granted − Spent, Available = Balance − Reserved.
 type Balance struct {
 	object
-	Object    string   `json:"object"` // "billing.balance"
-	Unit      string   `json:"unit"`   // "token"
-	Balance   int64    `json:"balance"`
-	Reserved  int64    `json:"reserved"` // held for what is being generated
-	Available int64    `json:"available"`
-	Granted   int64    `json:"granted"`
-	Spent     int64    `json:"spent"`
-	Owed      int64    `json:"owed"` // used and not yet paid: paid first from what comes in
-	UpdatedAt UnixTime `json:"updated_at"`
+	Object    string     `json:"object"` // "billing.balance"
+	Unit      string     `json:"unit"`   // "token"
+	Balance   int64      `json:"balance"`
+	Reserved  int64      `json:"reserved"` // held for what is being generated
+	Available int64      `json:"available"`
+	Granted   int64      `json:"granted"`
+	Spent     int64      `json:"spent"`
+	Owed      int64      `json:"owed"`      // used and not yet paid: paid first from what comes in
+	Allowance *Allowance `json:"allowance"` // nil for none
+	Budget    *Budget    `json:"budget"`    // nil for none
+	UpdatedAt UnixTime   `json:"updated_at"`
+}
+
+// Allowance is the part of a Balance that the plan gives anew in each window. It is spent first.
+type Allowance struct {
+	Tokens   int64     `json:"tokens"` // what each window begins with
+	Every    string    `json:"every"`  // "day", "week", "month"; empty when the plan gives no more
+	Left     int64     `json:"left"`
+	RenewsAt *UnixTime `json:"renews_at"`
+}
+
+// Budget caps what may be spent in each window.
+type Budget struct {
+	Tokens   int64     `json:"tokens"`
+	Every    string    `json:"every"`     // "day", "week", "month"
+	Used     int64     `json:"used"`      // charges of this window, and what is held for what is being generated
+	RenewsAt *UnixTime `json:"renews_at"` // nil while no window runs
 }
 
 // String is the JSON that came, on one line.
@@ -35,13 +53,14 @@ type Transaction struct {
 	object
 	ID           string   `json:"id"`
 	Object       string   `json:"object"` // "billing.transaction"
-	Type         string   `json:"type"`   // "topup", "charge", "adjustment", "repayment"
+	Type         string   `json:"type"`   // "topup", "charge", "adjustment", "repayment", "allowance"
 	Amount       int64    `json:"amount"` // below 0 for a charge
 	BalanceAfter int64    `json:"balance_after"`
 	Model        string   `json:"model"`
 	Usage        *Usage   `json:"usage"`
 	Estimated    bool     `json:"estimated"`
 	Owed         int64    `json:"owed"`        // for a charge: what the account could not pay then, in addition to Amount
+	Allowance    int64    `json:"allowance"`   // for a charge: the part that the allowance paid
 	Implausible  int64    `json:"implausible"` // reported beyond what is possible, and not charged
 	Waived       int64    `json:"waived"`      // used where the gateway counts without charging; never to be paid
 	Cut          bool     `json:"cut"`         // the money ran out in the middle of the answer

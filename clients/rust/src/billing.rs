@@ -61,6 +61,9 @@ pub struct Transaction {
     /// For a charge: what the account could not pay then, in addition to `amount`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owed: Option<i64>,
+    /// For a charge: the part that the allowance paid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowance: Option<i64>,
     /// For a charge: what a model reported beyond what is possible. Not charged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub implausible: Option<i64>,

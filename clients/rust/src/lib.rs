@@ -43,7 +43,8 @@ pub use messages::{Message, Messages, OnDisconnect};
 pub use models::{Model, ModelPrice, Models};
 pub use sessions::{SessionParams, Sessions};
 pub use types::{
-    Balance, ChatMessage, Extra, FileObject, FinishReason, MessageStatus, Role, Session, TransactionType, Usage,
+    Allowance, Balance, Budget, ChatMessage, Extra, FileObject, FinishReason, MessageStatus, Role, Session,
+    TransactionType, Usage,
 };
 pub use upload::Upload;
 

@@ -255,6 +255,42 @@ pub struct FileObject {
     pub extra: Extra,
 }
 
+/// What a plan gives anew in each window. In tokens.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Allowance {
+    /// What each window begins with.
+    pub tokens: i64,
+    /// `day`, `week` or `month`; none when the plan gives no more.
+    pub every: Option<String>,
+    /// What is left of it.
+    pub left: i64,
+    /// Unix seconds.
+    pub renews_at: Option<u64>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+/// A cap on what may be spent in each window. In tokens.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Budget {
+    /// The cap.
+    pub tokens: i64,
+    /// `day`, `week` or `month`.
+    pub every: String,
+    /// Charges of this window, and what is held for answers that are being generated.
+    pub used: i64,
+    /// Unix seconds; none while no window runs.
+    pub renews_at: Option<u64>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
 /// What is left. In tokens.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -274,6 +310,10 @@ pub struct Balance {
     pub spent: i64,
     /// Used and not yet paid: paid first from what comes in.
     pub owed: i64,
+    /// The part of `balance` that the plan gives anew in each window. It is spent first.
+    pub allowance: Option<Allowance>,
+    /// Caps what the account may spend in each window.
+    pub budget: Option<Budget>,
     /// Unix seconds.
     pub updated_at: u64,
     /// Everything else.

@@ -19,14 +19,38 @@ export interface Balance {
   readonly spent: number
   /** Used and not yet paid: paid first from whatever becomes available. While it is not 0, nothing is available. */
   readonly owed: number
+  /** The part of `balance` that the plan gives anew in each window, spent first; null for none. */
+  readonly allowance: Allowance | null
+  /** A cap on what the account may spend in each window; null for none. */
+  readonly budget: Budget | null
   readonly updated_at: number
+  readonly [name: string]: unknown
+}
+
+export interface Allowance {
+  /** What each window begins with. */
+  readonly tokens: number
+  readonly every: 'day' | 'week' | 'month' | (string & {}) | null
+  readonly left: number
+  /** Unix seconds. */
+  readonly renews_at: number | null
+  readonly [name: string]: unknown
+}
+
+export interface Budget {
+  readonly tokens: number
+  readonly every: 'day' | 'week' | 'month' | (string & {})
+  /** Charges of this window, and what running requests hold. */
+  readonly used: number
+  /** Unix seconds; null while no window runs. */
+  readonly renews_at: number | null
   readonly [name: string]: unknown
 }
 
 export interface Transaction {
   readonly id: string
   readonly object: 'billing.transaction'
-  readonly type: 'topup' | 'charge' | 'adjustment' | 'repayment' | (string & {})
+  readonly type: 'topup' | 'charge' | 'adjustment' | 'repayment' | 'allowance' | (string & {})
   /** Negative when the balance went down. */
   readonly amount: number
   readonly balance_after: number
@@ -36,6 +60,8 @@ export interface Transaction {
   readonly estimated?: boolean
   /** For a charge: what the account could not pay then, in addition to `amount`. */
   readonly owed?: number
+  /** For a charge: the part that the allowance paid. */
+  readonly allowance?: number
   /** For a charge: what a model reported beyond what is possible. Not charged. */
   readonly implausible?: number
   /** For a charge: what was used where the gateway counts without charging, and is never to be paid. */

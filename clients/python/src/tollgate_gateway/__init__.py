@@ -4,7 +4,7 @@
 `Billing`, `Models` and `Completions` are shown here as `AsyncTollgate` has them; with `Tollgate` there is no `await`.
 """
 
-from ._billing import Balance, Billing, Transaction, UsageBucket, UsageParams
+from ._billing import Allowance, Balance, Billing, Budget, Transaction, UsageBucket, UsageParams
 from ._chat import Chat, ChatCompletion, ChatMessage, ChatParams, Choice, Completions
 from ._chunk import Chunk, ChunkChoice, Delta, TokenUsage
 from ._client import AsyncTollgate, Tollgate
@@ -44,7 +44,9 @@ __all__ = [
     "AsyncTollgate",
     "AuthenticationError",
     "BadRequestError",
+    "Allowance",
     "Balance",
+    "Budget",
     "Billing",
     "Chat",
     "ChatCompletion",

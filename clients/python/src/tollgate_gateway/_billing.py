@@ -31,6 +31,26 @@ _PATH = ("api", "billing")
 
 
 @dataclass(frozen=True)
+class Allowance(Record):
+    """The part of a balance that the plan gives anew in each window (`every`: day, week, month), spent first."""
+
+    tokens: int = 0
+    every: str | None = None
+    left: int = 0
+    renews_at: int | None = None
+
+
+@dataclass(frozen=True)
+class Budget(Record):
+    """A cap on what may be spent in each window. `used`: charges, and what running requests have reserved."""
+
+    tokens: int = 0
+    every: str = ""
+    used: int = 0
+    renews_at: int | None = None
+
+
+@dataclass(frozen=True)
 class Balance(Record):
     """`available` is `balance` less what running requests have reserved; `owed` is paid first from what comes in."""
 
@@ -41,15 +61,19 @@ class Balance(Record):
     granted: int = 0
     spent: int = 0
     owed: int = 0
+    allowance: Allowance | None = None
+    budget: Budget | None = None
     updated_at: int = 0
+
+    _nested = {"allowance": one_of(Allowance), "budget": one_of(Budget)}
 
 
 @dataclass(frozen=True)
 class Transaction(Record):
-    """`type`: topup, charge, adjustment or repayment (of what charges had left `owed`).
+    """`type`: topup, charge, adjustment, repayment (of what charges had left `owed`) or allowance.
 
     `amount` is negative for what was taken. What was `implausible` is not charged, what is `waived` is never to be
-    paid. `cut`: the money ran out in the middle of the answer.
+    paid, `allowance` is the part that the allowance paid. `cut`: the money ran out in the middle of the answer.
     """
 
     id: str = ""
@@ -60,6 +84,7 @@ class Transaction(Record):
     usage: TokenUsage | None = None
     estimated: bool = False
     owed: int = 0
+    allowance: int = 0
     implausible: int = 0
     waived: int = 0
     cut: bool = False
