@@ -186,22 +186,23 @@ t.test('ten thousand transactions: each is there once, and the page stays quick'
   t.equal(ids.length, count)
   t.equal(new Set(ids).size, count)
   t.equal(ids[0], `req_${String(count - 1).padStart(32, '0')}`, 'the newest first')
-  // Layout and paint of a frame with all rows there; without blocks that are left out, it takes a second.
+  // Layout and paint of a frame with all rows there, the median of ten. With rows that are not left out it takes ten times as
+  // long.
   const frameMs = Number(
     await page.evaluate(`(async () => {
     const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))
     await frame()
-    let worst = 0
+    const times = []
     for (let i = 1; i <= 10; i++) {
       const began = performance.now()
       scrollTo(0, (document.documentElement.scrollHeight / 10) * i)
       document.body.style.paddingTop = i + 'px'
       await frame()
-      worst = Math.max(worst, performance.now() - began)
+      times.push(performance.now() - began)
     }
-    return worst
+    return times.sort((a, b) => a - b)[5]
   })()`),
   )
-  t.comment(`worst frame: ${frameMs} ms`)
-  t.ok(frameMs < 500, `${frameMs} ms`)
+  t.comment(`a frame: ${frameMs} ms`)
+  t.ok(frameMs < 120, `${frameMs} ms`)
 })
