@@ -35,11 +35,7 @@ export async function openChromium(
   undo: AsyncDisposableStack,
   words: readonly string[] = [],
 ): Promise<Chromium> {
-  const version = async () => (await run(program, ['--version'])).stdout
-  const name = await version().catch(async (cause: unknown) => {
-    await install(cause)
-    return await version()
-  })
+  const name = await ensureChromium()
   const profile = await mkdtemp(join(tmpdir(), 'tollgate-browser-'))
   undo.defer(() => rm(profile, { recursive: true, force: true, maxRetries: 5 }))
   const always = ['--headless', '--disable-gpu', '--no-first-run', '--remote-debugging-pipe']
@@ -54,6 +50,21 @@ export async function openChromium(
     await ended
   })
   return { version: /[\d.]+/.exec(name)?.[0] ?? name, ...protocolOf(child) }
+}
+
+/** Resolves with what the browser says of its version. As root it is installed first, where it is missing. */
+export async function ensureChromium(): Promise<string> {
+  const version = async () => (await run(program, ['--version'])).stdout.trim()
+  return await version().catch(async (cause: unknown) => {
+    await install(cause)
+    return await version()
+  })
+}
+
+/** For libraries that start the browser themselves. */
+export async function chromiumPath(): Promise<string> {
+  await ensureChromium()
+  return (await run('sh', ['-c', `command -v ${program}`])).stdout.trim()
 }
 
 async function install(cause: unknown): Promise<void> {

@@ -12,6 +12,7 @@ import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
 import { redisServerPath } from '../test/fixtures/redis-server.ts'
 import { ensureS3Server } from '../test/fixtures/s3-server.ts'
+import { ensureChromium } from './chromium.ts'
 import { processesOf } from './processes.ts'
 import { countTap } from './tap-count.ts'
 
@@ -57,6 +58,8 @@ async function prepare(): Promise<void> {
   await redisServerPath()
   // Without the S3 server, the tests that need it fail, and the others run.
   await ensureS3Server().catch((error: unknown) => console.error(error))
+  // So do those of the account page without a browser.
+  await ensureChromium().catch((error: unknown) => console.error(error))
 }
 
 /** The client libraries are tested by the tools of their languages, not by tap. */

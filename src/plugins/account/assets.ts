@@ -12,7 +12,18 @@ import type { Answer, Exchange, Route } from '../../exchange.ts'
 import { protect } from './headers.ts'
 
 /** By their names under `/account/`: a package, and a file in it. */
-const ofPackages: Readonly<Record<string, readonly [name: string, file: string]>> = {}
+const ofPackages: Readonly<Record<string, readonly [name: string, file: string]>> = {
+  'packages/uplot.js': ['uplot', 'dist/uPlot.esm.js'],
+  'packages/uplot.css': ['uplot', 'dist/uPlot.min.css'],
+  'packages/marked.js': ['marked', 'lib/marked.esm.js'],
+  'packages/dompurify.js': ['dompurify', 'dist/purify.es.mjs'],
+  'packages/eventsource-parser/index.js': ['eventsource-parser', 'dist/index.js'],
+  'packages/eventsource-parser/parse.js': ['eventsource-parser', 'dist/parse.js'],
+  'packages/eventsource-parser/errors.js': ['eventsource-parser', 'dist/errors.js'],
+}
+
+/** In the folder for those who change the page. */
+const unserved: ReadonlySet<string> = new Set(['tsconfig.json', 'shapes.js'])
 
 const types: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
@@ -59,7 +70,7 @@ const folder = join(import.meta.dirname, 'page')
 
 function readAssets(): ReadonlyMap<string, Asset> {
   const own = readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
+    .filter((entry) => entry.isFile() && !unserved.has(entry.name))
     .map(({ parentPath, name }) => join(parentPath, name))
     .map((path) => [path.slice(folder.length + 1).replaceAll('\\', '/'), path] as const)
   const others = Object.entries(ofPackages).map(

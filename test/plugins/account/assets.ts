@@ -4,6 +4,7 @@ import { gunzipSync } from 'node:zlib'
 import t from 'tap'
 import { startPage } from '../../fixtures/account-page.ts'
 import { codeOf } from '../../fixtures/gateway.ts'
+import { filesIn } from '../../fixtures/source.ts'
 
 const index = readFileSync(
   new URL('../../../src/plugins/account/page/index.html', import.meta.url),
@@ -67,6 +68,9 @@ t.test('no path leads to another file', async (t) => {
     '/account//index.html',
     '/account/',
     '/account/index.html%00',
+    '/account/tsconfig.json',
+    '/account/packages/uplot',
+    '/account/packages/../packages/uplot.js',
     '/account/INDEX.HTML',
     '/account/__proto__',
     '/account/constructor',
@@ -78,6 +82,22 @@ t.test('no path leads to another file', async (t) => {
     const text = Buffer.concat(await socket.toArray()).toString()
     t.match(text, /^HTTP\/1\.1 404 [^]*"route_not_found"/, path)
   }
+})
+
+t.test('the browser is told of every module at once, and each is there', async (t) => {
+  const { page } = await startPage(t)
+  const told = [...index.matchAll(/(?:href|src)="(\/account\/[^"]+)"/g)].map(
+    ([, path = '']) => path,
+  )
+  for (const path of told) t.equal((await page(path)).status, 200, path)
+  const files = filesIn('src/plugins/account/page', '.js').filter((name) => name !== 'shapes.js')
+  t.same(
+    told
+      .filter((path) => path.endsWith('.js'))
+      .map((path) => path.slice('/account/'.length))
+      .toSorted(),
+    files,
+  )
 })
 
 t.test('switched off, nothing of it is there', async (t) => {

@@ -1,0 +1,125 @@
+// Shows a new key, once, with lines that use it: curl, OpenAI's package for Python and for Node.
+
+import { announce, h, icon } from './dom.js'
+import { texts } from './texts.js'
+
+const t = texts.newKey
+
+/**
+ * @param {import('./shapes.js').Key} made
+ * @param {{ model: string | undefined, close: () => void }} options `model`: for a key that may use all of them
+ */
+export function newKey(made, { model: any, close }) {
+  const key = made.key ?? ''
+  const model = made.models.find((id) => id !== '*') ?? any ?? t.anyModel
+  return h(
+    'div',
+    { class: 'new-key' },
+    h('div', { class: 'notice warn' }, h('p', {}, t.once)),
+    h(
+      'div',
+      { class: 'secret' },
+      h('code', { tabindex: '0', 'aria-label': t.key }, key),
+      copyButton(key, true),
+    ),
+    tabs(samples(key, model)),
+    h('footer', {}, h('button', { type: 'button', class: 'primary', onclick: close }, t.done)),
+  )
+}
+
+/**
+ * @param {string} text
+ * @param {boolean} [isFirst]
+ */
+export function copyButton(text, isFirst = false) {
+  const label = h('span', {}, t.copy)
+  const copy = async () => {
+    await navigator.clipboard.writeText(text).then(
+      () => {
+        label.textContent = t.copied
+        announce(t.copied)
+      },
+      () => (label.textContent = t.notCopied),
+    )
+    setTimeout(() => (label.textContent = t.copy), 2000)
+  }
+  return h(
+    'button',
+    {
+      type: 'button',
+      class: isFirst ? 'primary copy' : 'copy',
+      autofocus: isFirst,
+      onclick: () => void copy(),
+    },
+    icon('copy'),
+    label,
+  )
+}
+
+/**
+ * @param {string} key
+ * @param {string} model
+ * @returns {{ name: string, text: string }[]}
+ */
+function samples(key, model) {
+  const base = `${location.origin}/v1`
+  const body = JSON.stringify({
+    model,
+    messages: [{ role: 'user', content: 'Hello!' }],
+  }).replaceAll("'", `'\\''`)
+  return [
+    {
+      name: 'curl',
+      text: `curl ${base}/chat/completions \\\n  -H "Authorization: Bearer ${key}" \\\n  -H "Content-Type: application/json" \\\n  -d '${body}'`,
+    },
+    {
+      name: 'Python',
+      text: `from openai import OpenAI\n\nclient = OpenAI(base_url="${base}", api_key="${key}")\nanswer = client.chat.completions.create(\n    model="${model}",\n    messages=[{"role": "user", "content": "Hello!"}],\n)\nprint(answer.choices[0].message.content)`,
+    },
+    {
+      name: 'TypeScript',
+      text: `import OpenAI from 'openai'\n\nconst client = new OpenAI({ baseURL: '${base}', apiKey: '${key}' })\nconst answer = await client.chat.completions.create({\n  model: '${model}',\n  messages: [{ role: 'user', content: 'Hello!' }],\n})\nconsole.log(answer.choices[0]?.message.content)`,
+    },
+  ]
+}
+
+/**
+ * Tabs as in the ARIA Authoring Practices: arrows move, and one of them is in the order of the Tab key.
+ * @param {readonly { name: string, text: string }[]} shown
+ */
+function tabs(shown) {
+  const panel = h('div', { role: 'tabpanel', class: 'sample', id: 'sample' })
+  const buttons = shown.map(({ name }, i) =>
+    h(
+      'button',
+      {
+        type: 'button',
+        role: 'tab',
+        'aria-controls': 'sample',
+        onclick: () => choose(i),
+        onkeydown: (/** @type {KeyboardEvent} */ event) => move(event, i),
+      },
+      name,
+    ),
+  )
+  /** @param {number} index */
+  function choose(index) {
+    buttons.forEach((button, i) => {
+      button.setAttribute('aria-selected', String(i === index))
+      button.tabIndex = i === index ? 0 : -1
+    })
+    const text = shown[index]?.text ?? ''
+    panel.replaceChildren(h('pre', { tabindex: '0' }, h('code', {}, text)), copyButton(text))
+    panel.setAttribute('aria-label', shown[index]?.name ?? '')
+  }
+  /** @param {KeyboardEvent} event @param {number} index */
+  function move(event, index) {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key]
+    if (step === undefined) return
+    const next = (index + step + shown.length) % shown.length
+    choose(next)
+    buttons[next]?.focus()
+  }
+  choose(0)
+  return h('div', {}, h('div', { role: 'tablist', 'aria-label': t.use }, buttons), panel)
+}

@@ -1,0 +1,210 @@
+// Every movement of money, newest first, page after page as the reader scrolls. Each page of rows is a block that the
+// browser does not lay out while it is out of sight, so that ten thousand rows scroll as ten do.
+
+import { account, allOf, withQuery } from './api.js'
+import { announce, h } from './dom.js'
+import { momentOf, money, number } from './format.js'
+import { keyNames } from './key-names.js'
+import { problem } from './problems.js'
+import { texts } from './texts.js'
+import { choice, dateFrom, daysAgo, labelled } from './usage.js'
+
+/**
+ * @typedef {import('./shapes.js').Transaction} Transaction
+ * @typedef {import('./shapes.js').Key} Key
+ */
+
+const t = texts.transactions
+const rowsAPage = 100
+
+/** @param {import('./main.js').Context} context */
+export async function open(context) {
+  const { signal, query, keep } = context
+  /** @type {Key[]} */
+  const keys = await allOf('keys', { signal })
+  const types = choice({ '': t.allTypes, ...t.types }, query.get('type') ?? '')
+  const key = choice(
+    {
+      '': texts.usage.allKeys,
+      ...Object.fromEntries(keys.map((one) => [one.id, one.name || one.hint])),
+    },
+    query.get('key') ?? '',
+  )
+  const from = h('input', { type: 'date', value: query.get('from') ?? '' })
+  const to = h('input', { type: 'date', value: query.get('to') ?? '' })
+  const csv = h('a', { class: 'button', download: '' }, texts.usage.csv)
+  const place = h('div', {})
+  let listing = new AbortController()
+  const draw = async () => {
+    listing.abort()
+    listing = new AbortController()
+    const chosen = { type: types.value, key: key.value, from: from.value, to: to.value }
+    keep(chosen)
+    const [first, last] = [dateFrom(from.value), dateFrom(to.value)]
+    const filter = {
+      type: chosen.type,
+      key: chosen.key,
+      from: first && first.getTime() / 1000,
+      to: last && daysAgo(last, -1).getTime() / 1000 - 1,
+    }
+    csv.href = `/account/api/${withQuery('transactions', { ...filter, format: 'csv' })}`
+    const table = new Table({
+      context,
+      keys,
+      filter,
+      signal: AbortSignal.any([signal, listing.signal]),
+    })
+    place.replaceChildren(table.element)
+    await table.more()
+  }
+  const form = h(
+    'form',
+    {
+      class: 'filters',
+      onchange: () => void draw(),
+      onsubmit: (/** @type {Event} */ event) => event.preventDefault(),
+    },
+    labelled(t.type, types),
+    labelled(texts.usage.key, key),
+    labelled(texts.usage.from, from),
+    labelled(texts.usage.to, to),
+    csv,
+  )
+  await draw()
+  return h('div', { class: 'view' }, form, place)
+}
+
+/** A table whose rows are blocks: its roles are written out, because as blocks they have none of their own. */
+class Table {
+  #options
+  #after = ''
+  #isLoading = false
+  #end
+  #watch
+  #table
+  #nameOf
+
+  /**
+   * @param {{ context: import('./main.js').Context, keys: readonly Key[], filter: Record<string, string | number | undefined>, signal: AbortSignal }} options
+   */
+  constructor(options) {
+    this.#options = options
+    this.#nameOf = keyNames(options.keys, options.context.me)
+    this.#end = h('div', { class: 'list-end' }, this.#moreButton())
+    this.#table = h(
+      'div',
+      { role: 'table', class: 'rows', 'aria-label': texts.views.transactions },
+      h(
+        'div',
+        { role: 'rowgroup', class: 'rows-head' },
+        h(
+          'div',
+          { role: 'row', class: 'row' },
+          t.columns.map((name) => h('span', { role: 'columnheader' }, name)),
+        ),
+      ),
+    )
+    this.element = h('section', { class: 'panel flush' }, this.#table, this.#end)
+    // Of several changes the last one counts.
+    this.#watch = new IntersectionObserver(
+      (changes) => void (changes.at(-1)?.isIntersecting && this.more()),
+      { rootMargin: '1500px' },
+    )
+    options.signal.addEventListener('abort', () => this.#watch.disconnect())
+  }
+
+  async more() {
+    if (this.#isLoading) return
+    this.#isLoading = true
+    this.#watch.unobserve(this.#end)
+    const { filter, signal, context } = this.#options
+    try {
+      /** @type {import('./shapes.js').List<Transaction>} */
+      const page = await account(
+        withQuery('transactions', { ...filter, limit: rowsAPage, after: this.#after }),
+        { signal },
+      )
+      this.#add(page.data)
+      this.#after = page.last_id ?? ''
+      if (page.has_more) {
+        this.#end.replaceChildren(this.#moreButton())
+        // Tells at once whether the end is still near.
+        this.#watch.observe(this.#end)
+      } else {
+        this.#end.replaceChildren(h('p', { class: 'help' }, this.#after === '' ? t.none : t.end))
+      }
+    } catch (error) {
+      if (signal.aborted || context.isOver(error)) return
+      this.#end.replaceChildren(problem(error, () => void this.more()))
+    } finally {
+      this.#isLoading = false
+    }
+  }
+
+  #moreButton() {
+    return h(
+      'button',
+      {
+        type: 'button',
+        class: 'quiet',
+        onclick: () => void this.more().then(() => announce(t.loaded)),
+      },
+      t.more,
+    )
+  }
+
+  /** @param {readonly Transaction[]} rows */
+  #add(rows) {
+    if (rows.length === 0) return
+    const group = h(
+      'div',
+      { role: 'rowgroup', class: rows.length === rowsAPage ? 'rows-page whole' : 'rows-page' },
+      rows.map((row) => this.#row(row)),
+    )
+    this.#table.append(group)
+  }
+
+  /** @param {Transaction} row */
+  #row(row) {
+    const { context } = this.#options
+    const { usage, amount } = row
+    const worth = money(amount, context.me.currency)
+    const isCorrection = row.type === 'adjustment' && row.request_id !== undefined
+    const title = isCorrection
+      ? t.correction
+      : (t.types[/** @type {keyof typeof t.types} */ (row.type)] ?? row.type)
+    const about = [row.model, row.key_id && this.#nameOf(row.key_id)].filter(Boolean).join(' · ')
+    return h(
+      'div',
+      { role: 'row', class: 'row' },
+      h('span', { role: 'cell', class: 'when' }, momentOf(row.created_at)),
+      h(
+        'span',
+        { role: 'cell', class: 'what' },
+        h('b', {}, title),
+        about && h('span', {}, about),
+        row.note && h('span', { class: 'note' }, row.note),
+        (row.request_id ?? row.reference) && h('code', {}, row.request_id ?? row.reference),
+      ),
+      h(
+        'span',
+        { role: 'cell', class: 'tokens' },
+        usage &&
+          h('span', {}, t.inOut(number(usage.prompt_tokens), number(usage.completion_tokens))),
+        usage?.cached_tokens && h('small', {}, t.cached(number(usage.cached_tokens))),
+        usage &&
+          row.estimated !== undefined &&
+          h('small', {}, row.estimated ? t.estimated : t.reported),
+        row.cut && h('small', {}, t.cut),
+      ),
+      h(
+        'span',
+        { role: 'cell', class: `amount ${amount > 0 ? 'plus' : ''}` },
+        h('b', {}, amount > 0 ? `+${number(amount)}` : number(amount)),
+        worth && h('small', {}, worth),
+        row.owed && h('small', {}, t.owed(number(row.owed))),
+      ),
+      h('span', { role: 'cell', class: 'amount after' }, number(row.balance_after)),
+    )
+  }
+}
