@@ -2,7 +2,7 @@
 
 import { account, allOf } from './api.js'
 import { announce, h } from './dom.js'
-import { ago, dateOf, momentOf } from './format.js'
+import { ago, dateOf, momentOf, number } from './format.js'
 import { createKey, renameKey, revokeKey, rotateKey } from './key-dialogs.js'
 import { problem } from './problems.js'
 import { texts } from './texts.js'
@@ -156,6 +156,7 @@ function rowOf(key, { rename, rotate, revoke }) {
       t.may,
       scopesOf(key),
       h('small', {}, key.models.includes('*') ? t.allModels : key.models.join(', ')),
+      key.budget && h('small', {}, t.budget(number(key.budget.tokens), key.budget.every)),
     ),
     cell(t.createdAt, dateOf(key.created_at)),
     cell(

@@ -77,18 +77,19 @@ async function rowsOf(query, signal) {
  * @param {import('./main.js').Me} me
  * @param {Balance} balance
  */
-function warning({ low_balance: isLow }, { available, owed, allowance }) {
-  const left = available + (allowance?.available ?? 0)
-  if (left === 0)
-    return h('div', { class: 'notice bad' }, h('p', {}, owed > 0 ? t.owes(number(owed)) : t.empty))
+function warning({ low_balance: isLow }, { available, owed, budget }) {
+  if (available === 0) {
+    const isOfBudget = budget && budget.used >= budget.tokens
+    const words = owed > 0 ? t.owes(number(owed)) : isOfBudget ? t.budgetUsed : t.empty
+    return h('div', { class: 'notice bad' }, h('p', {}, words))
+  }
   return isLow && h('div', { class: 'notice warn' }, h('p', {}, t.low))
 }
 
 /** @param {{ me: import('./main.js').Me, balance: Balance, days: readonly Day[] }} shown */
 function cards({ me, balance, days }) {
-  const { available, reserved, owed, allowance } = balance
+  const { available, reserved, owed, allowance, budget } = balance
   const month = spentSince(days, new Date(new Date().getFullYear(), new Date().getMonth(), 1))
-  const left = available + (allowance?.available ?? 0)
   /** @param {number} tokens */
   const inMoney = (tokens) => money(tokens, me.currency)
   return h(
@@ -103,8 +104,14 @@ function cards({ me, balance, days }) {
     allowance &&
       card({
         label: t.allowance(allowance.every),
-        value: number(allowance.available),
-        under: t.allowanceUnder(number(allowance.tokens), ago(allowance.renews_at)),
+        value: number(allowance.left),
+        under: windowOf(allowance),
+      }),
+    budget &&
+      card({
+        label: t.budget(budget.every),
+        value: number(Math.max(0, budget.tokens - budget.used)),
+        under: windowOf(budget),
       }),
     card({ label: t.reserved, value: number(reserved), under: t.reservedUnder }),
     card({ label: t.month, value: number(month), under: inMoney(month) ?? t.unit }),
@@ -115,8 +122,13 @@ function cards({ me, balance, days }) {
         under: inMoney(owed) ?? t.unit,
         mark: t.owedMark,
       }),
-    card({ label: t.lasts, ...lasting(left, days) }),
+    card({ label: t.lasts, ...lasting(available, days) }),
   )
+}
+
+/** @param {{ tokens: number, renews_at: number | null }} capped */
+function windowOf({ tokens, renews_at: renewsAt }) {
+  return t.left(number(tokens), renewsAt === null ? undefined : ago(renewsAt))
 }
 
 /** @param {{ label: string, value: string, under: string, mark?: string | undefined }} card */

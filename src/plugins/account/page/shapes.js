@@ -9,9 +9,15 @@
 /**
  * @typedef {object} Allowance
  * @property {number} tokens
+ * @property {string | null} every
+ * @property {number} left a part of the balance
+ * @property {number | null} renews_at
+ *
+ * @typedef {object} Budget
+ * @property {number} tokens
  * @property {string} every
- * @property {number} available
- * @property {number} renews_at
+ * @property {number} used
+ * @property {number | null} renews_at
  *
  * @typedef {object} Balance
  * @property {number} balance
@@ -20,7 +26,8 @@
  * @property {number} granted
  * @property {number} spent
  * @property {number} owed
- * @property {Allowance | null} [allowance]
+ * @property {Allowance | null} allowance
+ * @property {Budget | null} budget
  *
  * @typedef {object} Key
  * @property {string} id
@@ -28,6 +35,7 @@
  * @property {string} hint
  * @property {string[]} scopes
  * @property {string[]} models
+ * @property {Budget | null} budget
  * @property {number | null} expires_at
  * @property {number | null} revoked_at
  * @property {number | null} last_used_at

@@ -21,9 +21,11 @@ const overview = {
   owed: 'Owed',
   owedMark: 'Due',
   lasts: 'Lasts about',
-  allowance: (/** @type {string} */ every) => `Allowance of the ${every}`,
-  allowanceUnder: (/** @type {string} */ tokens, /** @type {string} */ when) =>
-    `of ${tokens}; renewed ${when}`,
+  allowance: (/** @type {string | null} */ every) => `Allowance${every ? ` of the ${every}` : ''}`,
+  budget: (/** @type {string} */ every) => `Budget of the ${every}`,
+  left: (/** @type {string} */ tokens, /** @type {string | undefined} */ when) =>
+    `left of ${tokens}${when ? `; renewed ${when}` : ''}`,
+  budgetUsed: 'The budget is used up: requests are refused until it is renewed.',
   lessThanADay: 'less than a day',
   days: (/** @type {number} */ count) => (count === 1 ? '1 day' : `${count} days`),
   years: 'years',
@@ -59,6 +61,7 @@ const keys = {
   modelsHelp: 'Choose none to allow all of them.',
   allModels: 'all models',
   allScopes: 'Everything',
+  budget: (/** @type {string} */ tokens, /** @type {string} */ every) => `${tokens} a ${every}`,
   scopes: {
     chat: 'Models: chat completions, embeddings and the like',
     sessions: 'Chat sessions',
@@ -248,6 +251,7 @@ const problems = {
     upstream_incomplete: 'The answer was cut off.',
     storage_unavailable: 'Files can’t be stored at the moment.',
     insufficient_balance: 'The balance is not enough for this. Top it up to go on.',
+    budget_exceeded: 'The budget is used up. It is renewed later.',
     session_busy: 'An answer is being generated in this chat already, perhaps in another tab.',
     unsupported_attachment: 'This model can’t read a file of this kind.',
     unsupported_media_type: 'Files of this kind are not accepted.',
