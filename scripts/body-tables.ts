@@ -33,13 +33,22 @@ const account: Sentences = {
 const bodies: Readonly<Record<string, readonly [ZodObject, Sentences]>> = {
   'account-creation': [accounts.creation, account],
   'account-change': [accounts.change, account],
-  topup: [money.topup, { amount: 'Balance tokens.', note: 'Shown on the transaction.' }],
+  topup: [
+    money.topup,
+    {
+      amount: 'Balance tokens.',
+      note: 'Shown on the transaction.',
+      reference:
+        'The id of a payment, of visible ASCII characters. In an account, a reference is topped up once, for ever.',
+    },
+  ],
   adjustment: [
     money.adjustment,
     {
       amount:
         'Balance tokens, not 0. A negative amount takes tokens away, at most what is available.',
       note: 'The reason. Shown on the transaction.',
+      type: 'By default `adjustment`. A `refund` gives back what was spent: more than 0, and at most that.',
     },
   ],
   'key-creation': [

@@ -1,5 +1,4 @@
-// All refusals: the table that docs/errors.md is made from, and the error class that carries a row of the table.
-// Code throws GatewayError; only http/reply.ts turns one into an answer. No other file has the status of a refusal.
+// All refusals: the table behind docs/errors.md, and the error class, which only http/reply.ts turns into an answer.
 
 export type ErrorSource = 'client' | 'gateway' | 'backend'
 
@@ -143,6 +142,7 @@ export const errorTable = {
     422,
     'The Idempotency-Key was already used for another request. Use a new one.',
   ),
+  reference_reused: invalid(422, 'This payment was made before, with another amount.'),
   checksum_mismatch: invalid(
     422,
     'The checksum does not match the file that arrived. Send the file again.',

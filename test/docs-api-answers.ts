@@ -53,7 +53,7 @@ t.test('accounts, keys and money', async (t) => {
   await say('GET /v1/models', { key })
   checkRows('Key', await say(`GET /admin/accounts/${account}/keys`))
   for (const [path, body] of [
-    [`accounts/${account}/topup`, { amount: 5, note: 'thanks' }],
+    [`accounts/${account}/topup`, { amount: 5, note: 'thanks', reference: 'pi_1' }],
     [`accounts/${account}/adjust`, { amount: -1, note: 'why' }],
     ['accounts', { name: 'twice' }],
     [`accounts/${account}/keys`, {}],
@@ -270,6 +270,13 @@ t.test('chat and what it cost', async (t) => {
     checkRows('Usage row', await say(`GET /api/billing/usage${query}`, { key }))
   }
   checkRows('Usage row', await say(`GET /admin/accounts/${account}/usage`))
+  for (const query of [
+    'group_by=account&limit=100',
+    'group_by=key',
+    'group_by=model',
+    'bucket=day',
+  ])
+    checkRows('Account usage row', await say(`GET /admin/usage?${query}`))
 })
 
 t.test('the account page', async (t) => {
@@ -355,6 +362,7 @@ t.test(
 /** They need a hold that was lost, a plan that has lost its allowance, several processes, and an identity provider. */
 const rare: readonly string[] = [
   'Allowance: every null',
+  'Transaction: charged_before present',
   'Transaction: cut present',
   'Readiness: workers present',
   'Logout: url present',

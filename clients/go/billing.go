@@ -51,28 +51,40 @@ func (b Balance) String() string { return shown(b.object, b) }
 // Transaction changed the balance.
 type Transaction struct {
 	object
-	ID           string   `json:"id"`
-	Object       string   `json:"object"` // "billing.transaction"
-	Type         string   `json:"type"`   // "topup", "charge", "adjustment", "repayment", "allowance"
-	Amount       int64    `json:"amount"` // below 0 for a charge
-	BalanceAfter int64    `json:"balance_after"`
-	Model        string   `json:"model"`
-	Usage        *Usage   `json:"usage"`
-	Estimated    bool     `json:"estimated"`
-	Owed         int64    `json:"owed"`        // for a charge: what the account could not pay then, in addition to Amount
-	Allowance    int64    `json:"allowance"`   // for a charge: the part that the allowance paid
-	Implausible  int64    `json:"implausible"` // reported beyond what is possible, and not charged
-	Waived       int64    `json:"waived"`      // used where the gateway counts without charging; never to be paid
-	Cut          bool     `json:"cut"`         // the money ran out in the middle of the answer
-	RequestID    string   `json:"request_id"`
-	SessionID    string   `json:"session_id"`
-	MessageID    string   `json:"message_id"`
-	Note         string   `json:"note"`
-	CreatedAt    UnixTime `json:"created_at"`
+	ID            string   `json:"id"`
+	Object        string   `json:"object"` // "billing.transaction"
+	Type          string   `json:"type"`   // "topup", "charge", "correction", "adjustment", "refund", "repayment", "allowance"
+	Amount        int64    `json:"amount"` // below 0 for a charge
+	BalanceAfter  int64    `json:"balance_after"`
+	Model         string   `json:"model"`
+	KeyID         string   `json:"key_id"`
+	Price         *Price   `json:"price"` // that was applied
+	Usage         *Usage   `json:"usage"`
+	ChargedBefore int64    `json:"charged_before"` // for a correction: what the request had been charged
+	Estimated     bool     `json:"estimated"`
+	Owed          int64    `json:"owed"`        // for a charge: what the account could not pay then, in addition to Amount
+	Allowance     int64    `json:"allowance"`   // for a charge: the part that the allowance paid
+	Implausible   int64    `json:"implausible"` // reported beyond what is possible, and not charged
+	Waived        int64    `json:"waived"`      // used where the gateway counts without charging; never to be paid
+	Cut           bool     `json:"cut"`         // the money ran out in the middle of the answer
+	RequestID     string   `json:"request_id"`
+	SessionID     string   `json:"session_id"`
+	MessageID     string   `json:"message_id"`
+	Reference     string   `json:"reference"` // for a top-up: the id of the payment
+	Note          string   `json:"note"`
+	CreatedAt     UnixTime `json:"created_at"`
 }
 
 // String is the JSON that came, on one line.
 func (t Transaction) String() string { return shown(t.object, t) }
+
+// Price is what was applied, in balance tokens: for one token of the model, and for a request.
+type Price struct {
+	Input       float64 `json:"input"`
+	Output      float64 `json:"output"`
+	CachedInput float64 `json:"cached_input"`
+	Request     float64 `json:"request"`
+}
 
 // UsageParams choose a span and how it is summed up. All fields may be left out: the last 24 hours by the hour.
 type UsageParams struct {
@@ -92,6 +104,7 @@ type UsageBucket struct {
 	KeyID            string   `json:"key_id"` // grouped by key
 	Requests         int64    `json:"requests"`
 	PromptTokens     int64    `json:"prompt_tokens"`
+	CachedTokens     int64    `json:"cached_tokens"`
 	CompletionTokens int64    `json:"completion_tokens"`
 	Cost             int64    `json:"cost"`
 	Waived           int64    `json:"waived"` // of Cost: counted without charging

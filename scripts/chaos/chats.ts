@@ -1,7 +1,7 @@
 // Customers of /v1/chat/completions, streamed and not; some leave early. What was answered whole is charged as the
 // backend counted it; nothing is charged that the backend did not do.
 
-import type { Transaction } from '../../src/ledger/journal.ts'
+import type { Transaction } from '../../src/ledger/transaction.ts'
 import { codeIn } from './call.ts'
 import type { Called } from './call.ts'
 import { Customer, newTrace } from './customer.ts'
@@ -97,7 +97,7 @@ export const mostCounted = (cost: number): number => 1.05 * cost + 32
 export const mostEstimated = (cost: number): number => 2.5 * cost + 32
 
 export function chargeOf(entries: readonly Transaction[]): number {
-  const own = entries.filter(({ type }) => type === 'charge' || type === 'adjustment')
+  const own = entries.filter(({ type }) => type === 'charge' || type === 'correction')
   return own.reduce((sum, { amount, owed = 0 }) => sum - amount + owed, 0)
 }
 

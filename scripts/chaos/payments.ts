@@ -2,7 +2,7 @@
 // once.
 
 import { randomUUID } from 'node:crypto'
-import type { Transaction } from '../../src/ledger/journal.ts'
+import type { Transaction } from '../../src/ledger/transaction.ts'
 import { Customer } from './customer.ts'
 
 export class Payer extends Customer {

@@ -2,7 +2,7 @@
 // who read it: its stream, its row and its charge say the same.
 
 import { randomUUID } from 'node:crypto'
-import type { Transaction } from '../../src/ledger/journal.ts'
+import type { Transaction } from '../../src/ledger/transaction.ts'
 import type { Message } from '../../test/fixtures/session-chat.ts'
 import { parseStream } from '../../test/fixtures/sse-grammar.ts'
 import type { Frame } from '../../test/fixtures/sse-grammar.ts'

@@ -3,7 +3,7 @@
 // have lost beside that is in risks.ts; it is forgiven by its time alone, and counted.
 
 import type { Test } from 'tap'
-import type { Transaction } from '../../src/ledger/journal.ts'
+import type { Transaction } from '../../src/ledger/transaction.ts'
 import type { Account, OwnProcess } from '../../test/fixtures/gateway.ts'
 import { balanceNow, balanceOf, differencesOf } from '../../test/fixtures/money.ts'
 import { leftIn } from '../../test/fixtures/files-left.ts'

@@ -53,7 +53,10 @@ const list: Command = {
 
 async function listDeleted(call: Call): Promise<number> {
   const admin = await call.admin()
-  const accounts = await collect<Account>(admin, 'accounts?status=deleted', { order: 'asc' })
+  const accounts = await collect<Account>(admin, 'accounts', {
+    order: 'asc',
+    query: new URLSearchParams({ status: 'deleted' }),
+  })
   return tell(call, listJson(accounts), tableOf(accounts))
 }
 

@@ -36,25 +36,37 @@ export function createAdmin(options: AdminOptions): Admin {
     post: (path, body) => call({ method: 'POST', path, body, idempotencyKey }),
     patch: (path, body) => call({ method: 'PATCH', path, body }),
     delete: (path, { timeoutMs } = {}) => call({ method: 'DELETE', path, timeoutMs }),
+    download: (path, out) => call({ method: 'GET', path, timeoutMs: downloadTimeoutMs, out }),
   }
 }
 
+/** Without a byte. A filter may find nothing for long. */
+const downloadTimeoutMs = 600_000
+
 const pageSize = 100
+
+export interface Collecting {
+  readonly order: 'asc' | 'desc'
+  readonly limit?: number
+  /** More parameters: filters. */
+  readonly query?: URLSearchParams
+}
 
 /** All rows, or the first `limit` rows, in the given order. */
 export async function collect<T extends { readonly id: string }>(
   admin: Admin,
   path: string,
-  { order, limit = Infinity }: { readonly order: 'asc' | 'desc'; readonly limit?: number },
+  { order, limit = Infinity, query: filter }: Collecting,
 ): Promise<readonly T[]> {
   const rows: T[] = []
+  const query = new URLSearchParams(filter)
+  query.set('order', order)
   for (;;) {
-    const size = Math.min(pageSize, limit - rows.length)
-    const after = rows.at(-1)?.id
-    const query = `order=${order}&limit=${size}${after === undefined ? '' : `&after=${after}`}`
-    const page = await admin.get<List<T>>(`${path}${path.includes('?') ? '&' : '?'}${query}`)
+    query.set('limit', `${Math.min(pageSize, limit - rows.length)}`)
+    const page = await admin.get<List<T>>(`${path}?${query}`)
     rows.push(...page.data)
-    if (!page.has_more || rows.length >= limit || page.data.length === 0) return rows
+    if (!page.has_more || rows.length >= limit || page.last_id === null) return rows
+    query.set('after', page.last_id)
   }
 }
 
@@ -69,6 +81,8 @@ interface Request {
   readonly body?: object
   readonly idempotencyKey?: string
   readonly timeoutMs?: number
+  /** Where an answer that succeeds goes. */
+  readonly out?: Out
 }
 
 const pausesMs = [100, 300, 1000]
@@ -130,6 +144,10 @@ async function attempt(options: AdminOptions, request: Request): Promise<CallOut
     const message = wasNotSent
       ? `No gateway answers at ${url.origin} (${why}). Is it running? If it is at another address, give --admin URL.`
       : `The gateway at ${url.origin} broke off the connection (${why}).`
+    if (error instanceof BrokenDownload) {
+      const message = `The gateway at ${url.origin} broke off in the middle (${why}). The output is not complete.`
+      return { exitCode: exit.unreachable, message, mayHelpAgain: false }
+    }
     const mayHelpAgain = options.signal?.aborted !== true
     return { exitCode: exit.unreachable, message, mayHelpAgain, wasNotSent }
   }
@@ -154,9 +172,28 @@ async function send({ url, token, signal }: AdminOptions, request: Request) {
   sent.on('response', resolve).on('error', reject)
   sent.on('timeout', () => sent.destroy(new Error(`no answer in ${timeoutMs / 1000} s`)))
   sent.end(text)
-  const answer = await promise
-  const texts = await answer.setEncoding('utf8').toArray()
-  return { status: answer.statusCode ?? 0, text: texts.join('') }
+  const answer = (await promise).setEncoding('utf8')
+  const { statusCode: status = 0 } = answer
+  if (request.out && status === 200) {
+    await pour(answer, request.out)
+    return { status, text: '{}' }
+  }
+  return { status, text: (await answer.toArray()).join('') }
+}
+
+/** What was written can't be taken back, so the request is not repeated. */
+class BrokenDownload extends Error {}
+
+async function pour(answer: IncomingMessage, out: Out): Promise<void> {
+  try {
+    for await (const text of answer as AsyncIterable<string>) {
+      if (out.write(text) === false && out.once) {
+        await new Promise<void>((resolve) => void out.once?.('drain', resolve))
+      }
+    }
+  } catch (cause) {
+    throw new BrokenDownload(codeOf(cause) || String(cause), { cause })
+  }
 }
 
 interface Refusal {

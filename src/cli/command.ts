@@ -31,6 +31,8 @@ export type Colour = 'green' | 'yellow' | 'red'
 
 export interface Out {
   write(text: string): unknown
+  /** Of a stream: `drain` comes when `write` has returned false and all was taken. */
+  once?(event: 'drain', listener: () => void): unknown
 }
 
 /** The process as a command sees it. */
@@ -63,6 +65,8 @@ export interface Admin {
   post<T>(path: string, body: object): Promise<T>
   patch<T>(path: string, body: object): Promise<T>
   delete<T>(path: string, options?: { readonly timeoutMs?: number }): Promise<T>
+  /** Writes the answer as it comes, no faster than it is taken. */
+  download(path: string, out: Out): Promise<void>
 }
 
 export interface Call {

@@ -1,7 +1,7 @@
-// tollgate topup, adjust, balance, audit: the money of accounts. If the client repeats a top-up, it is still made once.
+// tollgate topup, adjust, refund, balance, audit: the money of accounts. If the client repeats a top-up, it is still made once.
 
 import type { AuditReport } from '../ledger/audit.ts'
-import type { Transaction } from '../ledger/journal.ts'
+import type { Transaction } from '../ledger/transaction.ts'
 import type { Balance } from '../ledger/balance.ts'
 import { path } from './admin.ts'
 import { exit, repeatable, tell, usageError, wordAt } from './command.ts'
@@ -14,6 +14,7 @@ const topup: Command = {
   words: ['ACCOUNT', 'AMOUNT'],
   summary: 'give an account tokens',
   options: {
+    reference: { value: 'ID', help: 'the id of the payment: it is topped up once, ever' },
     note: { value: 'TEXT', help: 'a text that is kept with the transaction' },
     ...repeatable,
   },
@@ -21,7 +22,7 @@ const topup: Command = {
     const amount = parseAmount(wordAt(call, 1))
     if (amount <= 0)
       throw usageError('A top-up must be more than 0. To take tokens away, use `tollgate adjust`.')
-    return credit(call, 'topup', amount)
+    return credit(call, 'topup', { amount, reference: call.text('reference') })
   },
 }
 
@@ -34,7 +35,20 @@ const adjust: Command = {
     const amount = parseAmount(wordAt(call, 1))
     if (amount === 0) throw usageError('An adjustment must not be 0.')
     if (!call.text('note')) throw usageError('Give the reason: --note TEXT.')
-    return credit(call, 'adjust', amount)
+    return credit(call, 'adjust', { amount })
+  },
+}
+
+const refund: Command = {
+  name: 'refund',
+  words: ['ACCOUNT', 'AMOUNT'],
+  summary: 'give back tokens that an account has spent',
+  options: { note: { value: 'TEXT', help: 'the reason; required' }, ...repeatable },
+  async run(call) {
+    const amount = parseAmount(wordAt(call, 1))
+    if (amount <= 0) throw usageError('A refund must be more than 0.')
+    if (!call.text('note')) throw usageError('Give the reason: --note TEXT.')
+    return credit(call, 'adjust', { amount, type: 'refund' })
   },
 }
 
@@ -77,10 +91,10 @@ const audit: Command = {
   },
 }
 
-export const moneyCommands: readonly Command[] = [topup, adjust, balance, audit]
+export const moneyCommands: readonly Command[] = [topup, adjust, refund, balance, audit]
 
-async function credit(call: Call, kind: 'topup' | 'adjust', amount: number): Promise<number> {
-  const body = { amount, note: call.text('note') }
+async function credit(call: Call, kind: 'topup' | 'adjust', fields: object): Promise<number> {
+  const body = { ...fields, note: call.text('note') }
   const target = `${path`accounts/${wordAt(call, 0)}`}/${kind}`
   const admin = await call.admin()
   const made = await admin.post<Transaction>(target, body)

@@ -15,6 +15,7 @@ import { moneyCommands } from './money.ts'
 import { portal } from './portal.ts'
 import { reload } from './reload.ts'
 import { transactions } from './transactions.ts'
+import { usage } from './usage.ts'
 import { findGateway } from './where.ts'
 
 const start: Command = {
@@ -36,6 +37,7 @@ const commands: readonly Command[] = [
   ...moneyCommands,
   transactions,
   portal,
+  usage,
   reload,
 ]
 

@@ -3,33 +3,55 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { List } from '../http/page.ts'
-import type { Transaction } from '../ledger/journal.ts'
+import type { Transaction } from '../ledger/transaction.ts'
 import { collect, listJson, path } from './admin.ts'
-import { exit, tell, wordAt } from './command.ts'
+import { exit, tell, usageError, wordAt } from './command.ts'
 import type { Admin, Call, Command } from './command.ts'
+import { csvOption, originOptions, queryOf, timeOptions } from './filters.ts'
 import { formatAmount, formatChange, formatTime, table } from './table.ts'
 import type { Column } from './table.ts'
 import { parseCount } from './values.ts'
 
 const shownByDefault = 20
 
+/** Not imported from the ledger, which would load the client of Redis. */
+const types = 'topup, charge, correction, adjustment, refund or repayment'
+
 export const transactions: Command = {
   name: 'transactions',
   words: ['ACCOUNT'],
-  summary: 'top-ups, charges, adjustments and repayments, newest last',
+  summary: 'top-ups, charges, corrections, refunds and more, newest last',
   options: {
     limit: { value: 'N', help: `how many; if not given, ${shownByDefault}` },
     follow: { help: 'keep running and print each new one; with --json, one per line' },
+    ...timeOptions,
+    type: { value: 'TYPE', help: types },
+    ...originOptions,
+    reference: { value: 'ID', help: 'only the top-up of this payment' },
+    ...csvOption,
   },
   async run(call) {
     const limit = parseCount('limit', call.text('limit')) ?? shownByDefault
     const target = path`accounts/${wordAt(call, 0)}/transactions`
+    const query = queryOf(call, { type: call.text('type'), reference: call.text('reference') })
+    refuseMixed(call)
     const admin = await call.admin()
-    const newest = await collect<Transaction>(admin, target, { order: 'desc', limit })
+    if (call.has('csv')) {
+      query.set('format', 'csv')
+      await admin.download(`${target}?${query}`, call.io.stdout)
+      return exit.ok
+    }
+    const newest = await collect<Transaction>(admin, target, { order: 'desc', limit, query })
     const rows = newest.toReversed()
-    if (call.has('follow')) return follow(call, { admin, target, rows })
+    if (call.has('follow')) return follow(call, { admin, target, rows, query })
     return tell(call, listJson(rows), table(columns, rows))
   },
+}
+
+function refuseMixed(call: Call): void {
+  const isMixed = call.isJson || call.has('follow') || call.has('limit')
+  if (call.has('csv') && isMixed)
+    throw usageError('--csv prints all rows: leave out --json, --follow and --limit.')
 }
 
 const pollMs = 1000
@@ -38,17 +60,23 @@ interface Followed {
   readonly admin: Admin
   readonly target: string
   readonly rows: readonly Transaction[]
+  readonly query: URLSearchParams
 }
 
 /** Prints until it is interrupted. The columns have fixed widths, because later rows are not known yet. */
-async function follow({ io, isJson }: Call, { admin, target, rows }: Followed): Promise<number> {
+async function follow(
+  { io, isJson }: Call,
+  { admin, target, rows, query }: Followed,
+): Promise<number> {
+  query.set('order', 'asc')
+  query.set('limit', '100')
   const print = (row: Transaction) =>
     io.stdout.write(isJson ? `${JSON.stringify(row)}\n` : formatRow(row))
   rows.forEach(print)
   let last = rows.at(-1)?.id
   while (!io.signal?.aborted) {
-    const cursor = last === undefined ? '' : `&after=${last}`
-    const page = await admin.get<List<Transaction>>(`${target}?order=asc&limit=100${cursor}`)
+    if (last !== undefined) query.set('after', last)
+    const page = await admin.get<List<Transaction>>(`${target}?${query}`)
     page.data.forEach(print)
     last = page.last_id ?? last
     // Aborting the signal ends the wait, and so the loop.
@@ -70,8 +98,10 @@ const columns: readonly Column<Transaction>[] = [
 ]
 
 /** The note of a row, and what its numbers do not show. */
-function noteOf({ note, estimated, owed, waived, implausible }: Transaction): string {
+function noteOf(row: Transaction): string {
+  const { note, reference, estimated, owed, waived, implausible } = row
   const words = [
+    reference ?? '',
     note ?? '',
     estimated ? 'estimated' : '',
     owed ? `owed ${formatAmount(owed)}` : '',

@@ -3,7 +3,7 @@
 // reap more holds first. A script's refusal is thrown as the error of its code; any unclear reply is thrown as
 // ledger_unavailable.
 
-import type { Plan } from '../config/config.ts'
+import type { Plan, Price } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import type { ErrorDetails } from '../errors.ts'
 import { accountKeys, keys } from '../redis/redis.ts'
@@ -11,7 +11,7 @@ import { allowanceWords } from './allowances.ts'
 import type { Gate } from './gate.ts'
 import type { Hold } from './hold.ts'
 import { progressWords } from './leases.ts'
-import { wholeAmount, wholeTokens } from './price.ts'
+import { priceText, wholeAmount, wholeTokens } from './price.ts'
 import { isUnclear, unavailable } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
 import type { LedgerScripts, LedgerWords } from './library.ts'
@@ -54,6 +54,8 @@ export interface AdmitRequest extends IdentifyRequest {
 /** What a transaction says of its request. */
 export interface HoldMeta {
   readonly requestId: string
+  /** By which all of it is charged. */
+  readonly price?: Price
   readonly sessionId?: string
   readonly messageId?: string
 }
@@ -273,11 +275,13 @@ function mayBeLate(answer: Admitted): boolean {
 }
 
 /** The scripts look for `"shadow":true`: so a hold stays one of shadow mode, whichever gateway settles or reaps it. */
-function metaText({ requestId, sessionId, messageId }: HoldMeta, isShadow: boolean): string {
+function metaText(meta: HoldMeta, isShadow: boolean): string {
+  const { requestId, sessionId, messageId, price } = meta
   return JSON.stringify({
     request_id: requestId,
     session_id: sessionId,
     message_id: messageId,
+    price: price && priceText(price),
     shadow: isShadow || undefined,
   })
 }

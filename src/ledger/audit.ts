@@ -7,8 +7,11 @@ import { keys } from '../redis/redis.ts'
 import { parseAllowance, parseCounted } from './allowances.ts'
 import type { CountedIn } from './allowances.ts'
 import { parseHoldRow } from './hold-rows.ts'
-import { compareIds, fieldsOf, readStream, transactionId } from './journal.ts'
-import type { JournalEntry, OldEntries, ReadOptions } from './journal.ts'
+import { readStream } from './journal.ts'
+import type { OldEntries, ReadOptions } from './journal.ts'
+import { charge, parsePrice } from './price.ts'
+import { compareIds, fieldsOf, parseMeta, transactionId, usageIn } from './transaction.ts'
+import type { JournalEntry } from './transaction.ts'
 
 export interface Difference {
   readonly ref: string
@@ -65,7 +68,8 @@ async function* allRefs(redis: Redis): AsyncGenerator<string> {
 async function* refsIn(redis: Redis, list: string): AsyncGenerator<string> {
   let from = '-'
   for (;;) {
-    const members = await redis.zrangebylex(list, from, '+', 'LIMIT', 0, pageSize)
+    const some = redis.zrangebylex(list, from, '+', 'LIMIT', 0, pageSize)
+    const members = await asked(some)
     for (const member of members) yield member.slice(member.indexOf(':') + 1)
     const last = members.at(-1)
     if (last === undefined) return
@@ -191,15 +195,9 @@ function takeArchived(account: Readonly<Record<string, string>>, sums: Sums): vo
 
 function addAll(entries: readonly JournalEntry[], sums: Sums, expect: Expect): void {
   for (const entry of entries) {
-    const {
-      type,
-      amount,
-      balance,
-      owed = '0',
-      waived = '0',
-      allowance = '0',
-      budget,
-    } = fieldsOf(entry)
+    const fields = fieldsOf(entry)
+    const { type, amount, balance, owed = '0', waived = '0', allowance = '0', budget } = fields
+    expectPrice(entry[0], fields, expect)
     sums.owed += Number(owed)
     sums.waived += Number(waived)
     sums.allowance -= Number(allowance)
@@ -221,6 +219,15 @@ function count({ counted }: Pick<Sums, 'counted'>, parts: readonly CountedIn[]):
     const name = `${field} ${since}`
     counted.set(name, (counted.get(name) ?? 0) + tokens)
   }
+}
+
+/** What was charged in all, up to this entry, is what the tokens cost by the price that was applied. Entries of before have no price. */
+function expectPrice(id: string, fields: Readonly<Record<string, string>>, expect: Expect): void {
+  const { amount, usage, owed = '0', waived = '0', before = '0', meta = '{}' } = fields
+  const { price } = parseMeta(meta)
+  if (price === undefined || usage === undefined) return
+  const charged = Number(before) - Number(amount) + Number(owed) + Number(waived)
+  expect(`charge of ${transactionId(id)}`, charge(parsePrice(price), usageIn(usage)), charged)
 }
 
 interface Snapshot {

@@ -1,33 +1,52 @@
-// Top-ups and adjustments: checked here, made by credit.lua, refused as docs/errors.md says.
+// Top-ups, adjustments and refunds: checked here, made by credit.lua, refused as docs/errors.md says.
 
 import { hash as hashOf } from 'node:crypto'
 import { GatewayError } from '../errors.ts'
 import { invalidParameter } from '../http/refusals.ts'
-import type { CreditOrder, OrderReply } from './orders.ts'
+import type { CreditOrder, CreditType, OrderReply } from './orders.ts'
 import { numberAt, unavailable } from '../redis/scripts.ts'
 
 export interface CreditRequest {
   readonly ref: string
   /** A repeated id gets the same answer; with other content it is refused. */
   readonly idempotencyId: string
-  /** Signed; a top-up is greater than 0. */
+  /** Signed; only an adjustment may be below 0. */
   readonly amount: number
-  readonly type: 'topup' | 'adjustment'
+  readonly type: CreditType
   readonly note?: string
+  /** Of a top-up: the id of a payment. The payment is made only once, whatever the idempotency ids. */
+  readonly reference?: string
 }
 
 export function creditOrder(
-  { ref, idempotencyId, amount, type, note }: CreditRequest,
+  { ref, idempotencyId: id, amount, type, note, reference }: CreditRequest,
   at: number,
 ): CreditOrder {
-  if (!Number.isSafeInteger(amount) || amount === 0 || (type === 'topup' && amount < 0)) {
-    const relation = type === 'topup' ? 'greater than' : 'other than'
+  if (!Number.isSafeInteger(amount) || amount === 0 || (type !== 'adjustment' && amount < 0)) {
+    const relation = type === 'adjustment' ? 'other than' : 'greater than'
     const message = `"amount" must be a whole number ${relation} 0, at most 2^53-1.`
     throw invalidParameter('amount', message)
   }
-  const meta = JSON.stringify({ note })
-  const hash = hashOf('sha256', JSON.stringify([ref, amount, type, note]), 'base64url')
-  return { kind: 'credit', ref, id: idempotencyId, hash, amount, type, meta, at: Math.floor(at) }
+  if (reference !== undefined && (type !== 'topup' || !isReference(reference)))
+    throw invalidParameter('reference', 'Only a top-up has a "reference", of visible characters.')
+  const meta = JSON.stringify({ note, reference })
+  // Without a reference, the hash is that of gateways which know no references.
+  const said = [ref, amount, type, note, ...(reference === undefined ? [] : [reference])]
+  const hash = hashOf('sha256', JSON.stringify(said), 'base64url')
+  const order = { ref, id, hash, amount, type, meta, at: Math.floor(at) }
+  return { kind: 'credit', ...order, ...(reference !== undefined && { reference }) }
+}
+
+/** Visible ASCII, as of an Idempotency-Key. */
+export function isReference(text: string): boolean {
+  return /^[\x21-\x7e]{1,255}$/.test(text)
+}
+
+/** For a refund that is asked for now. When Redis has forgotten and gets it again, what was spent may come back later. */
+export function refuseMoreThanSpent({ amount, type }: CreditOrder, spent: number): void {
+  if (type !== 'refund' || amount <= spent) return
+  const message = `The account has spent ${spent} tokens, and a refund gives back no more. Use an adjustment.`
+  throw invalidParameter('amount', message)
 }
 
 export function creditRefusal(reply: OrderReply): GatewayError {
@@ -42,6 +61,10 @@ export function creditRefusal(reply: OrderReply): GatewayError {
           : `The account has no more than ${available} tokens available. Lower the amount.`,
       shortage: { available, owed },
     })
+  }
+  if (word === 'reference_reused') {
+    const message = `The payment was made before, with ${numberAt(reply, 3)} tokens. Check its reference and its amount.`
+    return new GatewayError(word, { param: 'reference', message })
   }
   if (word === 'invalid_parameter') {
     const message =

@@ -1,54 +1,20 @@
-// The journal as transactions: an entry for each change of the balance; old entries are in the archive, all others in
-// Redis' stream. A transaction's id is its stream id rewritten, so ids sort as the changes happened.
+// The journal: an entry for each change of the balance; old entries are in the archive, all others in Redis' stream. Here
+// they are read as pages of a list, or piece by piece for an export, with filters. A read takes its turn among the
+// accounts, and a page looks at a bounded number of entries.
 
 import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
 import { directionOf, listOf } from '../http/page.ts'
-import type { List, Page } from '../http/page.ts'
+import type { List } from '../http/page.ts'
+import { invalidParameter } from '../http/refusals.ts'
 import { keys } from '../redis/redis.ts'
-import type { CreditOrder } from './orders.ts'
-import { numberAt, textAt } from '../redis/scripts.ts'
-import type { Reply } from '../redis/scripts.ts'
 import { FairTurns } from '../sharing/fair-turns.ts'
-import { fromWords, toUsage } from '../tokens/token-counts.ts'
-import type { UsageFields } from '../tokens/token-counts.ts'
-
-export interface Transaction {
-  readonly id: string
-  readonly object: 'billing.transaction'
-  /** `repayment`: a debt was paid from what had become available. `allowance`: it was renewed. */
-  readonly type: 'topup' | 'charge' | 'adjustment' | 'repayment' | 'allowance'
-  /** Of a charge, what was paid (negative). What was paid and `owed` together are what was used. */
-  readonly amount: number
-  readonly balance_after: number
-  readonly model?: string
-  readonly usage?: TransactionUsage
-  readonly estimated?: boolean
-  /** The money ran out in the middle of the answer. */
-  readonly cut?: boolean
-  /** Balance tokens that were used and could not be paid then. */
-  readonly owed?: number
-  /** The part of `amount` that the allowance paid; negative where a correction gave it back. */
-  readonly allowance?: number
-  /** Balance tokens that were used in shadow mode, could not be paid then, and will not be. Negative in a correction. */
-  readonly waived?: number
-  /** Balance tokens that a backend reported beyond what the request can have used: not charged. */
-  readonly implausible?: number
-  readonly request_id?: string
-  readonly session_id?: string
-  readonly message_id?: string
-  readonly note?: string
-  readonly created_at: number
-}
-
-export interface TransactionUsage extends UsageFields {
-  readonly cached_tokens?: number
-}
+import { compareIds, streamId, toTransaction, transactionId } from './transaction.ts'
+import type { JournalEntry, Transaction } from './transaction.ts'
+import { edgesOf, isFiltered, matcherOf } from './transaction-query.ts'
+import type { TransactionFilter, TransactionQuery } from './transaction-query.ts'
 
 export type TransactionList = List<Transaction>
-
-/** An entry as Redis has it: its id, then fields and values in turn. */
-export type JournalEntry = readonly [id: string, fields: readonly string[]]
 
 /** Entries that were taken out of the stream. */
 export interface OldEntries {
@@ -72,20 +38,145 @@ const pagesAtOnce = 4
 /** A page may read from the archive, too, and an account may ask for hundreds at once: it waits for its turn. */
 const pages = new FairTurns(pagesAtOnce)
 
+/** About two milliseconds of work. */
+const pieceSize = 500
+/** A filter that finds nothing in so many entries is refused: a page has at least one row when more may follow. */
+const mostLookedAt = 20_000
+
+interface Found {
+  readonly entries: readonly JournalEntry[]
+  /** Where the search ended before it had enough. */
+  readonly stoppedAt?: string
+}
+
 export async function readTransactions(
   place: JournalPlace,
   ref: string,
-  page: Page,
+  query: TransactionQuery,
 ): Promise<TransactionList> {
-  const { limit } = page
-  const { cursor: id, isUpwards, isTurned } = directionOf(page)
-  const cursor = id === undefined ? undefined : streamId(id)
-  const options = { isUpwards, cursor, count: limit + 1 }
-  const entries = await pages.run(ref, () => readEntries(place, ref, options))
+  const { limit } = query
+  const { isTurned } = directionOf(query)
+  const { entries, stoppedAt } = await find(place, ref, query)
   const data = entries.slice(0, limit).map(toTransaction)
   if (isTurned) data.reverse()
-  return listOf(data, entries.length > limit)
+  const list = listOf(data, entries.length > limit || stoppedAt !== undefined)
+  if (stoppedAt === undefined) return list
+  // The next page begins where this search ended, not at the last row that it found.
+  return { ...list, [isTurned ? 'first_id' : 'last_id']: transactionId(stoppedAt) }
 }
+
+async function find(place: JournalPlace, ref: string, query: TransactionQuery): Promise<Found> {
+  const { limit } = query
+  const { cursor: id, isUpwards } = directionOf(query)
+  const given = id === undefined ? undefined : streamId(id)
+  const count = isFiltered(query) ? pieceSize : limit + 1
+  const entries: JournalEntry[] = []
+  let lookedAt = 0
+  for await (const piece of search(place, ref, {
+    filter: query,
+    isUpwards,
+    cursor: given,
+    count,
+  })) {
+    entries.push(...piece.found)
+    lookedAt += piece.size
+    if (entries.length > limit) break
+    if (lookedAt < mostLookedAt || piece.last === undefined) continue
+    if (entries.length === 0) throw tooFar()
+    return { entries, stoppedAt: piece.last }
+  }
+  return { entries }
+}
+
+function tooFar() {
+  const message = `None of ${mostLookedAt} transactions matches. Ask for a shorter time by "from" and "to", or for all by format=csv.`
+  return invalidParameter('from', message)
+}
+
+/** All entries that match, the oldest first, in pieces that take their turn among the accounts. */
+export async function* readPieces(
+  place: JournalPlace,
+  ref: string,
+  filter: TransactionFilter,
+): AsyncGenerator<readonly Transaction[]> {
+  const options = { filter, isUpwards: true, cursor: undefined, count: pieceSize }
+  for await (const { found } of search(place, ref, options)) yield found.map(toTransaction)
+}
+
+interface Search extends ReadOptions {
+  readonly filter: TransactionFilter
+}
+
+interface SearchedPiece {
+  readonly found: readonly JournalEntry[]
+  readonly size: number
+  /** Where the next piece begins; undefined at the end. */
+  readonly last: string | undefined
+}
+
+async function* search(
+  place: JournalPlace,
+  ref: string,
+  options: Search,
+): AsyncGenerator<SearchedPiece> {
+  const { filter, isUpwards, count } = options
+  if (filter.reference !== undefined) return yield await findPayment(place, ref, options)
+  const isBeyond = beyond(isUpwards)
+  const { start, end } = edgesOf(filter, isUpwards)
+  const matches = matcherOf(filter)
+  const { cursor: given } = options
+  let cursor = given === undefined || (start && isBeyond(start, given)) ? start : given
+  for (;;) {
+    const reading = { isUpwards, cursor, count }
+    const entries = await pages.run(ref, () => readEntries(place, ref, reading))
+    const inside = end === undefined ? entries : entries.filter(([id]) => isBeyond(end, id))
+    cursor = inside.at(-1)?.[0]
+    const isEnd = inside.length < count
+    yield { found: inside.filter(matches), size: count, last: isEnd ? undefined : cursor }
+    if (isEnd) return
+  }
+}
+
+/** Whether `a` comes after `b` in the order of reading. */
+const beyond = (isUpwards: boolean) => (a: string, b: string) =>
+  isUpwards ? compareIds(a, b) > 0 : compareIds(a, b) < 0
+
+/** The one entry of a payment, found by its reference and not by a search. */
+async function findPayment(
+  place: JournalPlace,
+  ref: string,
+  { filter, isUpwards, cursor }: Search,
+): Promise<SearchedPiece> {
+  const payment = await asked(place.redis.hget(keys.payments(ref), filter.reference ?? ''))
+  const entry =
+    payment === null ? undefined : await readEntry(place, ref, payment.split(' ')[0] ?? '')
+  const { start, end } = edgesOf(filter, isUpwards)
+  const isBeyond = beyond(isUpwards)
+  const isAfter = (edge: string | undefined, id: string) => edge === undefined || isBeyond(id, edge)
+  const isFound =
+    entry !== undefined &&
+    isAfter(cursor, entry[0]) &&
+    isAfter(start, entry[0]) &&
+    (end === undefined || isBeyond(end, entry[0])) &&
+    matcherOf(filter)(entry)
+  return { found: isFound ? [entry] : [], size: 1, last: undefined }
+}
+
+/** The entry with this stream id. */
+export async function readEntry(
+  place: JournalPlace,
+  ref: string,
+  id: string,
+): Promise<JournalEntry | undefined> {
+  const [ms = '0', sequence = '0'] = id.split('-')
+  const before =
+    sequence === '0' ? `${BigInt(ms) - 1n}-${lastSequence}` : `${ms}-${BigInt(sequence) - 1n}`
+  const options = { isUpwards: true, cursor: before, count: 1 }
+  const [entry] = await pages.run(ref, () => readEntries(place, ref, options))
+  return entry?.[0] === id ? entry : undefined
+}
+
+const lastSequence = '18446744073709551615'
 
 /**
  * Reads across the border of stream and archive. The stream is read first: an entry that is archived meanwhile is then
@@ -111,13 +202,6 @@ export async function readEntries(
   return [...recent, ...old].slice(0, count)
 }
 
-/** Compares stream ids as numbers, not as texts. */
-export function compareIds(a: string, b: string): number {
-  const [aMs = 0, aSequence = 0] = a.split('-').map(Number)
-  const [bMs = 0, bSequence = 0] = b.split('-').map(Number)
-  return aMs - bMs || aSequence - bSequence
-}
-
 export function readStream(
   redis: Redis,
   ref: string,
@@ -129,89 +213,4 @@ export function readStream(
       ? redis.xrange(key, cursor ? `(${cursor}` : '-', '+', 'COUNT', count)
       : redis.xrevrange(key, cursor ? `(${cursor}` : '+', '-', 'COUNT', count),
   )
-}
-
-/** `1795200000000-1` as `txn_` and 32 hex digits. */
-export function transactionId(id: string): string {
-  const [ms = '0', sequence = '0'] = id.split('-')
-  return `txn_${hex16(ms)}${hex16(sequence)}`
-}
-
-const hex16 = (decimal: string) => BigInt(decimal).toString(16).padStart(16, '0')
-
-const lowestId = '0-1'
-const highestId = '18446744073709551615-18446744073709551614'
-
-const transactionPattern = /^txn_([0-9a-f]{16})([0-9a-f]{16})$/
-
-export function isTransactionId(text: string): boolean {
-  return transactionPattern.test(text)
-}
-
-/** Redis refuses to read from beyond either end, so such an id becomes the lowest or the highest one. */
-function streamId(id: string): string {
-  const match = transactionPattern.exec(id)
-  if (!match || /^txn_0+$/.test(id)) return lowestId
-  if (/^txn_f+$/.test(id)) return highestId
-  return `${BigInt(`0x${match[1]}`)}-${BigInt(`0x${match[2]}`)}`
-}
-
-export function fieldsOf([, fields]: JournalEntry): Readonly<Record<string, string>> {
-  const pairs: Record<string, string> = {}
-  for (let i = 0; i < fields.length; i += 2) pairs[fields[i] ?? ''] = fields[i + 1] ?? ''
-  return pairs
-}
-
-export function toTransaction(entry: JournalEntry): Transaction {
-  const fields = fieldsOf(entry)
-  const { type, amount, balance, model, usage, flags = '' } = fields
-  const { owed, allowance, waived, implausible, meta } = fields
-  return {
-    id: transactionId(entry[0]),
-    object: 'billing.transaction',
-    type: typeOf(type),
-    amount: Number(amount),
-    balance_after: Number(balance),
-    ...(model !== undefined && { model: decodeURIComponent(model) }),
-    ...(usage !== undefined && { usage: usageIn(usage) }),
-    ...(model !== undefined && { estimated: flags.includes('e') }),
-    ...(flags.includes('c') && { cut: true }),
-    ...(owed !== undefined && { owed: Number(owed) }),
-    ...(allowance !== undefined && allowance !== '0' && { allowance: Number(allowance) }),
-    ...(waived !== undefined && { waived: Number(waived) }),
-    ...(implausible !== undefined && { implausible: Number(implausible) }),
-    ...parseMeta(meta),
-    created_at: Math.floor(Number.parseInt(entry[0], 10) / 1000),
-  }
-}
-
-const types = ['topup', 'charge', 'adjustment', 'repayment', 'allowance'] as const
-
-function typeOf(text: string | undefined): Transaction['type'] {
-  return types.find((type) => type === text) ?? 'charge'
-}
-
-function usageIn(text: string): TransactionUsage {
-  const counts = fromWords(text.split(' '))
-  return { ...toUsage(counts), ...(counts.cached > 0 && { cached_tokens: counts.cached }) }
-}
-
-interface Meta {
-  readonly request_id?: string
-  readonly session_id?: string
-  readonly message_id?: string
-  readonly note?: string
-}
-
-function parseMeta(text: string | undefined): Meta {
-  const { request_id, session_id, message_id, note }: Meta = JSON.parse(text ?? '{}')
-  // On the way through text, fields that are undefined drop out.
-  return JSON.parse(JSON.stringify({ request_id, session_id, message_id, note }))
-}
-
-/** The transaction of a credit that was just made, from its reply and without reading the journal. */
-export function creditTransaction({ type, meta }: CreditOrder, reply: Reply): Transaction {
-  const [amount, balance] = [`${numberAt(reply, 3)}`, `${numberAt(reply, 4)}`]
-  const fields = Object.entries({ type, amount, balance, meta }).flat()
-  return toTransaction([textAt(reply, 2), fields])
 }

@@ -5,15 +5,11 @@
 // vanishes, each hold is charged exactly once, a crash loses nothing (docs/money.md). The ledger sets no prices.
 
 import type { Plan } from '../config/config.ts'
-import type { Page } from '../http/page.ts'
-import { createArchive } from './archive.ts'
 import type { ObjectStore } from '../store/store.ts'
-import { audit, refsInGroups } from './audit.ts'
-import { toBalance } from './balance.ts'
+import { bookkeeping } from './bookkeeping.ts'
+import type { Bookkeeping } from './bookkeeping.ts'
 import { createClosing } from './closing.ts'
 import type { Closing } from './closing.ts'
-import { creditOrder, creditRefusal } from './credit.ts'
-import type { CreditRequest } from './credit.ts'
 import { createConnectedClock, createRedisClock } from './clock.ts'
 import type { ConnectedClock } from './clock.ts'
 import { createDebtors } from './debtors.ts'
@@ -22,14 +18,11 @@ import { Admission } from './admission.ts'
 import { createGate } from './gate.ts'
 import { createHoldReader } from './hold-rows.ts'
 import type { HoldReader } from './hold-rows.ts'
-import { creditTransaction, readTransactions } from './journal.ts'
-import type { Transaction } from './journal.ts'
 import { Leases } from './leases.ts'
 import { ledgerScripts } from './library.ts'
 import type { LedgerScripts } from './library.ts'
 import { createSettle, releaseOrder, reportSettled, sendOrder } from './orders.ts'
 import type { ImplausibleReport, Settle } from './orders.ts'
-import { countLow } from './low-accounts.ts'
 import { Outbox } from './outbox.ts'
 import { createScripts } from '../redis/scripts.ts'
 import type { ScriptLink } from '../redis/scripts.ts'
@@ -37,14 +30,7 @@ import { soon } from '../sharing/patience.ts'
 import { openSpool } from './spool.ts'
 import type { Spool } from './spool.ts'
 import type { SpoolEvents } from './spool-file.ts'
-import { readUsage } from './usage.ts'
-import type { UsageQuery } from './usage.ts'
 import { Windows } from './windows.ts'
-
-export interface Credited {
-  readonly transaction: Transaction
-  readonly isRepeated: boolean
-}
 
 export interface LedgerOptions {
   readonly link: ScriptLink
@@ -108,7 +94,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     extend: admission.extend,
     planOf: admission.planOf,
     settle: createSettle({ outbox, onEnded: (hold) => leases.remove(hold) }),
-    ...bookkeeping(options, parts),
+    ...booksOf(options, parts),
     get isOpen() {
       return gate.isOpen && !spool.isFull
     },
@@ -131,6 +117,12 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
 }
 
 type Parts = ReturnType<typeof partsOf>
+
+function booksOf({ link, archiveStore, journalKeepMs = 90 * dayMs }: LedgerOptions, parts: Parts) {
+  const { clock, scripts, spool, outbox, gate, admission } = parts
+  const told = { link, scripts, spool, outbox, gate, admission, now: clock.now }
+  return bookkeeping({ ...told, store: archiveStore, journalKeepMs })
+}
 
 function partsOf(options: LedgerOptions, spool: Spool) {
   const { link, leaseMs, plans, windows = new Windows('UTC'), events = {} } = options
@@ -231,52 +223,5 @@ function upkeep({ link, outbox, spool, connected }: UpkeepOptions): () => Promis
     last = performance.now()
     await spool.touch()
     outbox.adopt(await spool.takeOver())
-  }
-}
-
-/** Accounts whose journals are archived together: each may have a thousand entries in memory. */
-const archivedAtOnce = 8
-
-type Bookkeeping = ReturnType<typeof bookkeeping>
-
-/** What no request waits for: operators and customers who ask about their money. */
-function bookkeeping(options: LedgerOptions, parts: Parts) {
-  const { link, archiveStore: store, journalKeepMs = 90 * dayMs } = options
-  const { clock, scripts, spool, outbox, gate, admission } = parts
-  const archive = store && createArchive({ redis: link.client, scripts, store })
-  const journal = { redis: link.client, archive }
-  return {
-    /** `isRepeated`: an earlier call with the same id had made this credit. */
-    async credit(request: CreditRequest): Promise<Credited> {
-      gate.pass()
-      const order = creditOrder(request, clock.now())
-      if (order.amount < 0) await admission.look(order.ref)
-      const reply = await outbox.credit(order)
-      if (reply.word !== 'ok') throw creditRefusal(reply)
-      return { transaction: creditTransaction(order, reply), isRepeated: reply.values[5] === 1 }
-    },
-    async balance(ref: string) {
-      const account = await admission.look(ref)
-      return toBalance(account, admission.planOf(ref))
-    },
-    transactions: (ref: string, page: Page) => readTransactions(journal, ref, page),
-    usage: (ref: string, query: UsageQuery) => readUsage(link.client, ref, query),
-    /** Recomputes one account or all from the journal, archived entries included. `late`: orders in this spool's late.ndjson. */
-    async audit(ref?: string) {
-      return { ...(await audit(journal, ref)), late: await spool.countLate() }
-    },
-    /** Accounts with fewer than `threshold` tokens available. Reads all of them. */
-    countLow: (threshold: number) => countLow(link.client, threshold),
-    /** Moves journal entries older than `journalKeepMs` to the store. Resolves with how many. Any gateway may do this at any time. */
-    async archive(): Promise<number> {
-      let count = 0
-      if (!archive) return count
-      const before = () => clock.now() - journalKeepMs
-      for await (const refs of refsInGroups(link.client, archivedAtOnce)) {
-        const counts = await Promise.all(refs.map((ref) => archive.archive(ref, before())))
-        for (const one of counts) count += one
-      }
-      return count
-    },
   }
 }

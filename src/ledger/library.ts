@@ -58,6 +58,7 @@ export const ledgerScripts = {
         'account_not_found',
         'account_deleted',
         'idempotency_key_reused',
+        'reference_reused',
         'invalid_parameter',
         'insufficient_balance',
       ],

@@ -30,14 +30,18 @@ export interface SettleOrder extends TokenCounts {
   readonly meta: string
 }
 
+export type CreditType = 'topup' | 'adjustment' | 'refund'
+
 export interface CreditOrder {
   readonly kind: 'credit'
   readonly ref: string
   readonly id: string
   readonly hash: string
   readonly amount: number
-  readonly type: 'topup' | 'adjustment'
+  readonly type: CreditType
   readonly meta: string
+  /** Of a top-up: the payment, which is made only once. */
+  readonly reference?: string
   /** ms of Redis' time when it was first made. */
   readonly at: number
 }
@@ -128,9 +132,9 @@ function sendSettle(scripts: LedgerScripts, order: SettleOrder): Promise<OrderRe
 }
 
 function sendCredit(scripts: LedgerScripts, order: CreditOrder): Promise<OrderReply> {
-  const { ref, id, amount, hash, type, meta, at } = order
-  const names = [...accountKeys(ref), keys.credit(ref, id)]
-  return scripts.run('credit', names, [`${amount}`, hash, type, meta, `${at}`])
+  const { ref, id, amount, hash, type, meta, at, reference = '' } = order
+  const names = [...accountKeys(ref), keys.credit(ref, id), keys.payments(ref)]
+  return scripts.run('credit', names, [`${amount}`, hash, type, meta, `${at}`, reference])
 }
 
 /** A backend reported so many balance tokens more than its request can have used. */

@@ -20,6 +20,32 @@ export function charge(price: Price, { prompt, cached, completion }: TokenCounts
   return bounded((sum + micro - 1n) / micro)
 }
 
+/** `<input> <output>`, with `<cached input>` behind them if it differs from the input, and then with `<request>` if that is not 0. */
+export function priceText({ input, output, cachedInput, request }: Price): string {
+  const words = [input, output, cachedInput, request].map(decimalText)
+  const rest = request > 0n ? 4 : cachedInput === input ? 2 : 3
+  return words.slice(0, rest).join(' ')
+}
+
+export function parsePrice(text: string): Price {
+  const [input = 0n, output = 0n, cachedInput = input, request = 0n] = text
+    .split(' ')
+    .map(parseDecimal)
+  return { input, output, cachedInput, request }
+}
+
+const places = 6
+
+function decimalText(micros: bigint): string {
+  const digits = `${micros}`.padStart(places + 1, '0')
+  return `${digits.slice(0, -places)}.${digits.slice(-places)}`.replace(/\.?0+$/, '')
+}
+
+function parseDecimal(text: string): bigint {
+  const [whole = '', rest = ''] = text.split('.')
+  return BigInt(whole) * micro + BigInt(rest.padEnd(places, '0'))
+}
+
 export interface Affording {
   readonly amount: number
   readonly promptTokens: number
@@ -57,7 +83,7 @@ export function wholeTokens(tokens: number): number {
 export function wholeCounts({ prompt, cached, completion }: TokenCounts): TokenCounts {
   return {
     prompt: wholeTokens(prompt),
-    cached: wholeTokens(cached),
+    cached: Math.min(wholeTokens(cached), wholeTokens(prompt)),
     completion: wholeTokens(completion),
   }
 }

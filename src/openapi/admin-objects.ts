@@ -17,8 +17,11 @@ import {
   whole,
 } from './fields.ts'
 import type { Fields } from './fields.ts'
+import { objects } from './objects.ts'
 
 const words = text()
+
+const { object, start, end, ...sums } = objects['Usage row']
 
 export const adminObjects: Readonly<Record<string, Fields>> = {
   Account: {
@@ -37,6 +40,13 @@ export const adminObjects: Readonly<Record<string, Fields>> = {
     ),
     created_at: seconds(),
     'deleted_at?': seconds('Only of a deleted account.'),
+  },
+  'Account usage row': {
+    object,
+    start,
+    end,
+    'account_id?': id('acct', 'With `group_by=account` or `key`.'),
+    ...sums,
   },
   Key: {
     id: id('key', '`key_…`'),

@@ -2,8 +2,15 @@
 
 import { listOfObjects, ref } from './fields.ts'
 import { json } from './operation.ts'
-import type { Operations } from './operation.ts'
-import { pageQuery, usageQuery } from './queries.ts'
+import type { GoodAnswer, Operations } from './operation.ts'
+import { transactionQuery, usageQuery } from './queries.ts'
+
+/** As JSON, or all rows for a spreadsheet. */
+function rowsOf(title: string): GoodAnswer['content'] {
+  return { ...json(listOfObjects(title)), 'text/csv': { type: 'string' } }
+}
+
+const codes = { concurrency_limit_exceeded: ' for a third CSV at the same time' }
 
 export const billingRoutes: Operations = {
   'GET /api/billing/balance': {
@@ -22,13 +29,17 @@ export const billingRoutes: Operations = {
     id: 'listTransactions',
     title: 'List the transactions',
     access: 'billing',
-    query: pageQuery('txn'),
+    query: transactionQuery,
+    queryAnchor: 'transactions-query',
     replies: {
       200: {
-        says: 'a list of [transactions](#transaction). A cursor is `txn_` and 32 hex digits.',
-        content: json(listOfObjects('Transaction')),
+        says: 'a list of [transactions](#transaction), or [CSV](#csv). A cursor is `txn_` and 32 hex digits.',
+        content: rowsOf('Transaction'),
       },
     },
+    codes,
+    after:
+      'With `type`, `model` or `key`, a page looks at 20,000 transactions at most. It may then have fewer rows, with `has_more`, and `last_id` (with `before`: `first_id`) is where the next page begins, so take the cursor from there and not from the last row. If none of the 20,000 matches, the answer is 400 `invalid_parameter`: ask for a shorter time, or for CSV, which has no such bound.',
   },
   'GET /api/billing/usage': {
     id: 'getUsage',
@@ -38,9 +49,10 @@ export const billingRoutes: Operations = {
     queryAnchor: 'usage-query',
     replies: {
       200: {
-        says: 'the complete list of [usage rows](#usage-row), oldest first: `has_more` is false, `first_id` and `last_id` are null.',
-        content: json(listOfObjects('Usage row')),
+        says: 'the complete list of [usage rows](#usage-row), oldest first, or [CSV](#csv): `has_more` is false, `first_id` and `last_id` are null.',
+        content: rowsOf('Usage row'),
       },
     },
+    codes,
   },
 }

@@ -111,18 +111,34 @@ export const objects = {
   Transaction: {
     id: id('txn', '`txn_…`'),
     object: oneOf('billing.transaction'),
-    type: oneOf('topup charge adjustment repayment allowance', '[money.md](money.md)'),
+    type: oneOf(
+      'topup charge correction adjustment refund repayment allowance',
+      '[money.md](money.md#books)',
+    ),
     amount: whole('Balance tokens, signed. Of a charge: the part that was paid, 0 or below.'),
     balance_after: whole('Balance tokens.'),
-    'model?': text('Of charges and of corrections of charges.'),
+    'model?': text('Of charges and corrections.'),
+    'key_id?': text('Of charges and corrections: the key of the request.'),
+    'price?': inner(
+      {
+        input: number('For a token of the prompt.'),
+        output: number('For a token of the answer.'),
+        cached_input: number('For a token of the prompt that the backend had cached.'),
+        request: number('For the request.'),
+      },
+      'Of charges and corrections: the price that was applied, in balance tokens.',
+    ),
     'usage?': inner(
       {
         prompt_tokens: whole('Model tokens.'),
         completion_tokens: whole('Model tokens.'),
         total_tokens: whole('The sum of both.'),
-        'cached_tokens?': whole('Of the prompt; absent when there were none.'),
+        cached_tokens: whole('Of the prompt.'),
       },
-      'Of charges and of corrections of charges.',
+      'Of charges and corrections. Of a correction: of the whole request.',
+    ),
+    'charged_before?': whole(
+      'Of corrections: what this request had been charged before, owed and waived included.',
     ),
     'estimated?': flag('Of charges: true when the gateway counted.'),
     'cut?': flag('True when the money ran out in the middle of the answer.'),
@@ -134,9 +150,10 @@ export const objects = {
     'implausible?': whole(
       'Balance tokens for impossible usage that a backend reported; not charged.',
     ),
-    'request_id?': text('Of charges: `X-Request-Id` of the answer.'),
+    'request_id?': text('Of charges and corrections: `X-Request-Id` of the answer.'),
     'session_id?': text('Of messages of a session.'),
     'message_id?': text('Of messages of a session.'),
+    'reference?': text('Of top-ups: the id of the payment.'),
     'note?': text("The operator's note."),
     created_at: seconds(),
   },
@@ -148,6 +165,7 @@ export const objects = {
     'key_id?': text('With `group_by=key`.'),
     requests: whole(),
     prompt_tokens: whole('Model tokens.'),
+    cached_tokens: whole('Of the prompt.'),
     completion_tokens: whole('Model tokens.'),
     cost: whole('Balance tokens, including what is owed.'),
     'waived?': whole('Of `cost`: waived in shadow mode.'),
@@ -161,7 +179,7 @@ export const objects = {
       "`balance` minus `reserved`, or what the account's budget leaves if that is less; never below 0.",
     ),
     granted: whole('All top-ups, adjustments and allowances, ever.'),
-    spent: whole('All that was paid for charges, ever.'),
+    spent: whole('All that was paid for charges, less refunds, ever.'),
     owed: whole('Used and not paid yet. Tokens that become available pay this first.'),
     allowance: orNull(
       objectOf('Allowance', "The account's [allowance](#allowance), null for none."),

@@ -1,7 +1,7 @@
 // The parameters of queries: what docs/api.md has as a table, and the OpenAPI document as parameters. Which of them a
 // route takes is said by its plugin; test/docs-api.ts compares both.
 
-import { id, oneOf, seconds, text, whole } from './fields.ts'
+import { id, oneOf, seconds, text, textLike, whole } from './fields.ts'
 import type { Field, JsonSchema } from './fields.ts'
 import type { Query, QueryField } from './operation.ts'
 
@@ -33,16 +33,44 @@ export function pageQuery(prefix: string, order: 'asc' | 'desc' = 'desc'): Query
   }
 }
 
+const mostSeconds = { maximum: 99_999_999_999 }
+const format = preset(
+  oneOf('json csv', '`csv`: all rows, the oldest first, and none of the parameters of lists.'),
+  '`json`',
+  { default: 'json' },
+)
+
+export const transactionQuery: Query = {
+  ...pageQuery('txn'),
+  from: preset(seconds('Only what was made at this time or later.'), '', mostSeconds),
+  to: preset(seconds('Only what was made before this time.'), '', mostSeconds),
+  type: oneOf(
+    'topup charge correction adjustment refund repayment allowance',
+    'Only transactions of this [type](#transaction).',
+  ),
+  model: text('Only charges of this model, by its id.'),
+  key: id('key', 'Only charges of the key with this id.'),
+  reference: textLike(
+    String.raw`^[\x21-\x7e]{1,255}$`,
+    'Only the top-up of this payment. It is found at once, however old it is.',
+  ),
+  format,
+}
+
 export const usageQuery: Query = {
   from: preset(
-    seconds('Unix seconds. All buckets that overlap the time from `from` to `to` are counted.'),
+    seconds(
+      'Unix seconds. All buckets that have a part of the time from `from` to `to` are counted, whole.',
+    ),
     '`to` minus 24 hours',
-    { maximum: 99_999_999_999 },
+    mostSeconds,
   ),
-  to: preset(seconds('Unix seconds.'), 'now', { maximum: 99_999_999_999 }),
+  to: preset(seconds('Unix seconds, excluded.'), 'now', mostSeconds),
   bucket: preset(oneOf('hour day', '`hour` or `day` (UTC); at most 1000 of them.'), '`hour`', {
     default: 'hour',
   }),
+  model: preset(text('Only this model, by its id.'), 'all'),
+  key: preset(id('key', 'Only the key with this id.'), 'all'),
   group_by: preset(
     oneOf(
       'model key',
@@ -50,6 +78,7 @@ export const usageQuery: Query = {
     ),
     'none',
   ),
+  format,
 }
 
 export const streamQuery: Query = {

@@ -3,10 +3,8 @@
 import { lowBalanceHeaders } from '../accounts/low-balance.ts'
 import { noKeys } from '../config/schema.ts'
 import { answering, json, refOf } from '../exchange.ts'
-import type { Exchange, Route } from '../exchange.ts'
-import { pageQuery, parsePage } from '../http/page.ts'
-import { parseUsageQuery, usageQuery } from '../ledger/usage.ts'
-import { isTransactionId } from '../ledger/journal.ts'
+import type { Answer, Exchange, Route } from '../exchange.ts'
+import { answerTransactions, answerUsage, bookQueries } from '../ledger/book-answers.ts'
 import type { Plugin } from '../plugin.ts'
 
 export const billing: Plugin = {
@@ -15,7 +13,7 @@ export const billing: Plugin = {
   setup({ ledger, config }) {
     const get = (
       path: string,
-      read: (x: Exchange, ref: string) => Promise<object>,
+      read: (x: Exchange, ref: string) => Promise<Answer>,
       query: readonly string[] = [],
     ): Route => ({
       method: 'GET',
@@ -23,21 +21,27 @@ export const billing: Plugin = {
       path: `/api/billing/${path}`,
       access: 'billing',
       body: 'none',
-      begin: answering(async (x) => json(await read(x, refOf(x)))),
+      begin: answering(async (x) => read(x, refOf(x))),
+    })
+    const bookOf = ({ query, identity }: Exchange, ref: string) => ({
+      ref,
+      query,
+      accountId: identity?.accountId ?? '',
+      share: ref,
     })
     return {
       routes: [
         get('balance', async (x, ref) => {
           const balance = await ledger.balance(ref)
           Object.assign(x.replyHeaders, lowBalanceHeaders(config, balance.available))
-          return balance
+          return json(balance)
         }),
         get(
           'transactions',
-          (x, ref) => ledger.transactions(ref, parsePage(x.query, isTransactionId)),
-          pageQuery,
+          (x, ref) => answerTransactions(ledger, bookOf(x, ref)),
+          bookQueries.transactions,
         ),
-        get('usage', (x, ref) => ledger.usage(ref, parseUsageQuery(x.query)), usageQuery),
+        get('usage', (x, ref) => answerUsage(ledger, bookOf(x, ref)), bookQueries.usage),
       ],
     }
   },

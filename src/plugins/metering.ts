@@ -81,7 +81,7 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       const holdId = x.id.slice('req_'.length)
       const { want } = x
       const { model, sessionId, messageId } = want
-      const meta = { requestId: x.id, sessionId, messageId }
+      const meta = { requestId: x.id, sessionId, messageId, price: model.price }
       const costs = admissionOf(want, config)
       const { isSliced } = costs
       const request = { ...x.caller, ...costs, holdId, model: model.id, meta, isShadow }

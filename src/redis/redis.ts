@@ -29,6 +29,8 @@ export const keys = {
   settled: (ref: string, hour: number) => `{${ref}}:settled:${hour}`,
   /** string: one credit's answer by idempotency key; EXPIRE 25 h */
   credit: (ref: string, id: string) => `{${ref}}:credit:${id}`,
+  /** hash: reference of a payment → the entry of its top-up, its amount and the balance after it; kept for ever */
+  payments: (ref: string) => `{${ref}}:payments`,
   /** stream: one entry for each change of the balance */
   journal: (ref: string) => `{${ref}}:journal`,
   /** hash: the sums of an hour, by model and key; EXPIRE 35 d */
@@ -67,9 +69,8 @@ export const keys = {
   logins: (ref: string) => `{${ref}}:logins`,
   /** hash: HMAC of a key of the playground → `<end, ms> <the login that has it>`; EXPIRE with the last one */
   pageKeys: (ref: string) => `{${ref}}:page-keys`,
-  /** zset, all scores 0: `<account id>:<ref>`, so lexicographic order is creation order */
+  /** zset, all scores 0: `<account id>:<ref>`, so lexicographic order is creation order; and the same of those that were deleted */
   accounts: 'accounts',
-  /** zset, as `accounts`: those that were deleted */
   deletedAccounts: 'deleted-accounts',
   /** zset, all scores 0: `<name>\0<account id>`; names that were given up stay, so readers compare */
   accountNames: 'account-names',

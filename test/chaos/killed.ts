@@ -108,7 +108,7 @@ t.test(
       entries.map(({ type, amount }) => [type, amount]),
       [
         ['charge', -earlyTokens],
-        ['adjustment', earlyTokens - chunks],
+        ['correction', earlyTokens - chunks],
       ],
     )
     t.equal(new Set(entries.map((one) => one.request_id)).size, 1, 'of one request')

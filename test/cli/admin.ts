@@ -147,3 +147,43 @@ t.test('pages are followed to the end or to the limit, each row once', async (t)
   t.strictSame(idsOf(await collect(admin, 'accounts', { order: 'desc', limit: 1 })), ids.slice(-1))
   t.strictSame(listJson([]), { object: 'list', data: [] })
 })
+
+t.test('a download is written as it comes; one that breaks off is not repeated', async (t) => {
+  const out = () => {
+    const texts: string[] = []
+    return { texts, write: (text: string) => void texts.push(text) }
+  }
+  const whole: Reply = (_req, res) => res.end('a,b\r\n1,Grüße\r\n')
+  const broken: Reply = (_req, res) => {
+    res.writeHead(200)
+    res.write('a,b\r\n', () => res.destroy())
+  }
+  const { admin, seen } = await scripted(t, reset, whole, broken, refuse(404, 'account_not_found'))
+  const first = out()
+  await admin.download('x', first)
+  t.equal(
+    first.texts.join(''),
+    'a,b\r\n1,Grüße\r\n',
+    'a connection that broke before is tried again',
+  )
+  const second = out()
+  await t.rejects(admin.download('x', second), { exitCode: 69, message: /is not complete/ })
+  t.same([second.texts.join(''), seen.length], ['a,b\r\n', 3])
+  await t.rejects(admin.download('x', out()), { exitCode: 1, message: /account_not_found/ })
+})
+
+t.test('a download waits for an output that is full', async (t) => {
+  const { admin } = await scripted(t, (_req, res) => res.end('x'))
+  let drain = () => {}
+  const written: string[] = []
+  const full = {
+    write: (text: string) => written.push(text) === 0,
+    once: (_event: 'drain', listener: () => void) => void (drain = listener),
+  }
+  let isOver = false
+  const downloading = admin.download('x', full).then(() => (isOver = true))
+  await until(() => written.length === 1)
+  t.notOk(isOver)
+  drain()
+  await downloading
+})

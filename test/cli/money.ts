@@ -1,6 +1,7 @@
 import t from 'tap'
 import { keys } from '../../src/redis/redis.ts'
 import { startCli } from '../fixtures/cli.ts'
+import { makeHold, newHoldId, used } from '../fixtures/ledger.ts'
 
 t.test('a balance is topped up, adjusted both ways, and shown', async (t) => {
   const { cli, accounts } = await startCli(t)
@@ -72,3 +73,20 @@ t.test(
     t.equal((await cli('audit', 'b')).code, 0)
   },
 )
+
+t.test('a refund gives back what was spent; a payment is topped up once', async (t) => {
+  const { cli, accounts, ledger } = await startCli(t)
+  const { ref } = await accounts.createAccount({ name: 'a' })
+  const pay = (amount: string) => cli('topup', 'a', amount, '--reference', 'pi_1')
+  t.equal((await pay('100')).out, (await pay('100')).out)
+  t.match(await pay('99'), { code: 1, err: /reference_reused/ })
+  await ledger.settle(makeHold({ id: newHoldId(), ref }), used(30))
+  t.match(await cli('refund', 'a', '20', '--note', 'sorry'), { code: 0, out: /^\+20, balance 90 / })
+  t.match(await cli('refund', 'a', '11', '--note', 'x'), { code: 1, err: /has spent 10 tokens/ })
+  for (const words of [
+    ['refund', 'a', '5'],
+    ['refund', 'a', '-5', '--note', 'x'],
+  ])
+    t.equal((await cli(...words)).code, 2)
+  t.match(await ledger.balance(ref), { granted: 100, spent: 10 })
+})

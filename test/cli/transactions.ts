@@ -1,5 +1,6 @@
 import t from 'tap'
 import { startCli } from '../fixtures/cli.ts'
+import { parseCsv } from '../fixtures/csv.ts'
 import { makeHold, newHoldId, used } from '../fixtures/ledger.ts'
 
 t.test('the newest transactions are shown, the newest last', async (t) => {
@@ -64,4 +65,30 @@ t.test('--follow on an account without any starts with the first', async (t) => 
   const following = follow('transactions', 'a', '--follow')
   await cli('topup', 'a', '7')
   t.match(await following, { code: 0, out: /^\S+ \S+ +topup +\+7 +7 .*\n$/ })
+})
+
+t.test('filters find the rows, and --csv has all of them, the oldest first', async (t) => {
+  const { cli, accounts } = await startCli(t)
+  await accounts.createAccount({ name: 'a' })
+  for (let i = 1; i <= 25; i++) await cli('topup', 'a', `${i}`, '--reference', `pay_${i}`)
+  await cli('adjust', 'a', '-5', '--note', '=cmd')
+  const csv = async (...words: readonly string[]) => {
+    const { code, out } = await cli('transactions', 'a', '--csv', ...words)
+    t.equal(code, 0)
+    const [titles = [], ...rows] = await parseCsv(out)
+    return rows.map((row) => Object.fromEntries(titles.map((title, i) => [title, row[i]])))
+  }
+  const all = await csv()
+  t.equal(all.length, 26)
+  t.match(all[0], { amount: '1', reference: 'pay_1' })
+  t.match(all[25], { type: 'adjustment', amount: '-5', note: "'=cmd" })
+  t.match(await csv('--type', 'adjustment'), [{ amount: '-5' }])
+  t.same(await csv('--to', '2026-01-01'), [])
+  const json = async (...words: readonly string[]) =>
+    (JSON.parse((await cli('transactions', 'a', '--json', ...words)).out) as { data: unknown }).data
+  t.match(await json('--reference', 'pay_7'), [{ amount: 7, reference: 'pay_7' }])
+  t.match(await json('--type', 'topup', '--limit', '1'), [{ amount: 25 }])
+  t.match((await cli('transactions', 'a', '--reference', 'pay_7')).out, / pay_7 +txn_/)
+  t.match(await cli('transactions', 'a', '--csv', '--limit', '1'), { code: 2 })
+  t.match(await cli('transactions', 'a', '--csv', '--type', 'gift'), { code: 1, out: '' })
 })

@@ -2,7 +2,7 @@
 // of one gateway process: every sum that is shown agrees with what the backend counted.
 
 import t from 'tap'
-import type { Transaction } from '../../src/ledger/journal.ts'
+import type { Transaction } from '../../src/ledger/transaction.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { codeOf, spawnGateway } from '../fixtures/gateway.ts'

@@ -3,7 +3,7 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
-import type { Transaction } from '../../src/ledger/journal.ts'
+import type { Transaction } from '../../src/ledger/transaction.ts'
 import { price, saidIn, startReal } from '../fixtures/real-sessions.ts'
 import type { Message, Read } from '../fixtures/real-sessions.ts'
 import { eventually, until } from '../fixtures/until.ts'

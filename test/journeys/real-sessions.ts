@@ -4,7 +4,7 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
-import type { Transaction } from '../../src/ledger/journal.ts'
+import type { Transaction } from '../../src/ledger/transaction.ts'
 import { granted, price, saidIn, startReal } from '../fixtures/real-sessions.ts'
 import type { Message, Read } from '../fixtures/real-sessions.ts'
 

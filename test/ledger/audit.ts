@@ -61,6 +61,22 @@ t.test('an audit', async (t) => {
     t.match((await audit(place, caller.ref)).differences, [{ what: 'owed', expected: 6, found: 0 }])
   })
 
+  t.test('recomputes each charge by the price that was applied', async (t) => {
+    const caller = await makeAccount(link)
+    await topUp(ledger, caller, 1000)
+    const price = { input: 150_000n, output: 600_000n, cachedInput: 75_000n, request: 0n }
+    const charged = async (charge: number) => {
+      const hold = await ledger.admit(request(caller, 100, { meta: { requestId: 'req_1', price } }))
+      await ledger.settle(hold, { charge, prompt: 32, cached: 8, completion: 20 })
+    }
+    await charged(17)
+    t.same((await audit(place, caller.ref)).differences, [])
+    await charged(16)
+    t.match((await audit(place, caller.ref)).differences, [
+      { what: /^charge of txn_/, expected: 17, found: 16 },
+    ])
+  })
+
   t.test('finds a count of open holds of a key that is wrong', async (t) => {
     const { caller } = await open()
     await client.hincrby(keys.account(caller.ref), `open:key_${caller.ref}`, 1)

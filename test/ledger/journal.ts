@@ -1,55 +1,17 @@
+// Pages of the journal and their cursors, filters, and what a search may cost.
+
+import { Readable } from 'node:stream'
 import t from 'tap'
-import {
-  compareIds,
-  isTransactionId,
-  readEntries,
-  toTransaction,
-  transactionId,
-} from '../../src/ledger/journal.ts'
+import type { Test } from 'tap'
+import { readEntries, readEntry, readPieces, readTransactions } from '../../src/ledger/journal.ts'
+import type { JournalPlace, ReadOptions } from '../../src/ledger/journal.ts'
+import type { TransactionFilter, TransactionQuery } from '../../src/ledger/transaction-query.ts'
+import { compareIds, toTransaction } from '../../src/ledger/transaction.ts'
+import type { JournalEntry, Transaction } from '../../src/ledger/transaction.ts'
+import { keys } from '../../src/redis/redis.ts'
 import { makeAccount, openOn, topUp } from '../fixtures/ledger.ts'
+import { pick } from '../fixtures/pick.ts'
 import { until } from '../fixtures/until.ts'
-
-t.test('ids of transactions sort as their entries', async (t) => {
-  const ids = ['1795200000000-0', '1795200000000-1', '1795200000000-10', '1795200000001-0']
-  t.same(ids.map(transactionId).sort(), ids.map(transactionId))
-  t.same(ids.toReversed().sort(compareIds), ids)
-  t.ok(ids.map(transactionId).every(isTransactionId))
-  for (const none of ['', 'txn_1', `msg_${'0'.repeat(32)}`, `txn_${'0'.repeat(33)}`]) {
-    t.notOk(isTransactionId(none), none)
-  }
-  t.equal(
-    transactionId('1795200000000-10'),
-    'txn_000001a1fae0c000000000000000000a'.replace(
-      /^txn_.{16}/,
-      `txn_${(1795200000000).toString(16).padStart(16, '0')}`,
-    ),
-  )
-})
-
-t.test('an entry that a credit made has none of the fields of a request', async (t) => {
-  const entry = [
-    '1795200000123-0',
-    [
-      'type',
-      'topup',
-      'amount',
-      '9007199254740991',
-      'balance',
-      '9007199254740991',
-      'meta',
-      '{"note":"n"}',
-    ],
-  ] as const
-  t.same(toTransaction(entry), {
-    id: transactionId(entry[0]),
-    object: 'billing.transaction',
-    type: 'topup',
-    amount: 9007199254740991,
-    balance_after: 9007199254740991,
-    note: 'n',
-    created_at: 1795200000,
-  })
-})
 
 t.test('a cursor that is no entry gives what follows it', async (t) => {
   const { link, ledger } = await openOn(t)
@@ -102,4 +64,148 @@ t.test('an account that asks for many pages has one of them in memory at a time'
   const page = { limit: 10, order: 'desc' } as const
   await Promise.all(Array.from({ length: 20 }, () => ledger.transactions(caller.ref, page)))
   t.equal(most, 1)
+})
+
+/** Entries of two models and two keys, at times of our own, two of them in the same millisecond; the first five are in an archive. */
+async function open(t: Test, count = 12) {
+  const { link, ledger } = await openOn(t)
+  const { client } = link
+  const { ref } = await makeAccount(link)
+  const entries: JournalEntry[] = []
+  for (let i = 0; i < count; i++) {
+    const id = `${1_000_000 + 1000 * (i >> 1)}-${i % 2}`
+    const of = {
+      model: i % 3 === 0 ? 'org%2Fm' : 'm',
+      key: `key_${i % 4}`,
+      usage: '1 0 1',
+      flags: '',
+    }
+    const sums = { type: 'charge', amount: `${-i}`, balance: '0', meta: '{}' }
+    entries.push([id, Object.entries({ ...sums, ...(i % 5 !== 4 && of) }).flat()])
+  }
+  const old = entries.slice(0, 5)
+  for (const [id, fields] of entries.slice(5)) await client.xadd(keys.journal(ref), id, ...fields)
+  const archive = {
+    async read(_ref: string, { isUpwards, cursor, count }: ReadOptions) {
+      const isBeyond = (id: string) =>
+        cursor === undefined ||
+        (isUpwards ? compareIds(id, cursor) > 0 : compareIds(id, cursor) < 0)
+      return (isUpwards ? old : old.toReversed()).filter(([id]) => isBeyond(id)).slice(0, count)
+    },
+  }
+  return { client, ledger, ref, entries, place: { redis: client, archive } }
+}
+
+t.test('any filter, order and size of pages: together they are what matches', async (t) => {
+  const { ref, entries, place } = await open(t)
+  const all = entries.map(toTransaction)
+  const filters: readonly TransactionFilter[] = [
+    {},
+    { from: 1001 },
+    { to: 1002 },
+    { from: 1001, to: 1004 },
+    { from: 1003, to: 1003 },
+    { model: 'org/m' },
+    { key: 'key_2', from: 1001 },
+    { model: 'm', key: 'key_1', to: 1005 },
+    { type: 'charge' },
+    { type: 'topup' },
+    { model: 'none' },
+  ]
+  for (const filter of filters) {
+    const { from = 0, to = Infinity, model, key, type } = filter
+    const matching = all.filter(
+      (one) =>
+        one.created_at >= from &&
+        one.created_at < to &&
+        (model === undefined || one.model === model) &&
+        (key === undefined || one.key_id === key) &&
+        (type === undefined || one.type === type),
+    )
+    const pieces = await Readable.from(readPieces(place, ref, filter)).toArray()
+    t.same(pieces.flat(), matching, JSON.stringify(filter))
+    for (const order of ['asc', 'desc'] as const) {
+      for (const limit of [1, 2, 100]) {
+        const expected = order === 'asc' ? matching : matching.toReversed()
+        const query = { ...filter, order, limit }
+        t.same(await walk(place, ref, query, 'after'), expected)
+        t.same((await walk(place, ref, query, 'before')).toSorted(byId), matching)
+      }
+    }
+  }
+})
+
+const byId = (a: Transaction, b: Transaction) => (a.id < b.id ? -1 : 1)
+
+/** All pages, forwards or, from beyond the end, backwards. */
+async function walk(
+  place: JournalPlace,
+  ref: string,
+  query: TransactionQuery,
+  side: 'after' | 'before',
+): Promise<readonly Transaction[]> {
+  const rows: Transaction[] = []
+  const end = query.order === 'asc' ? 'f' : '0'
+  let cursor: string | null = side === 'after' ? null : `txn_${end.repeat(32)}`
+  for (;;) {
+    const page = await readTransactions(place, ref, { ...query, ...(cursor && { [side]: cursor }) })
+    rows.push(...page.data)
+    if (!page.has_more) return rows
+    cursor = side === 'after' ? page.last_id : page.first_id
+  }
+}
+
+t.test('a search ends after 20,000 entries: with what it found, else it is refused', async (t) => {
+  const { link, ledger } = await openOn(t)
+  const { ref } = await makeAccount(link)
+  const rare = { type: 'topup', amount: '1', balance: '1', meta: '{}' }
+  const usual = { type: 'charge', amount: '0', balance: '1', meta: '{}' }
+  const add = (fields: object) =>
+    link.client.xadd(keys.journal(ref), '*', ...Object.entries(fields).flat())
+  await add(rare)
+  for (let i = 0; i < 20_500; i += 500)
+    await Promise.all(Array.from({ length: 500 }, () => add(usual)))
+  const query = { type: 'topup', limit: 5, order: 'desc' } as const
+  await t.rejects(ledger.transactions(ref, query), { code: 'invalid_parameter', param: 'from' })
+  await add(rare)
+  const page = await ledger.transactions(ref, query)
+  t.match(page, { data: [{ type: 'topup' }], has_more: true })
+  t.not(page.last_id, page.data[0]?.id, 'the next page begins where the search ended')
+  const rest = await ledger.transactions(ref, { ...query, after: page.last_id ?? '' })
+  t.match(rest, { data: [{ type: 'topup' }], has_more: false })
+  const pieces = await Readable.from(
+    readPieces({ redis: link.client, archive: undefined }, ref, query),
+  ).toArray()
+  t.equal(pieces.flat().length, 2, 'an export goes on to the end')
+})
+
+t.test('an entry is found by its id, in the stream and in the archive', async (t) => {
+  const { ref, entries, place } = await open(t)
+  for (const entry of entries) t.same(await readEntry(place, ref, entry[0]), entry)
+  t.equal(await readEntry(place, ref, '1000000-7'), undefined)
+})
+
+t.test('a payment is found by its reference, where it matches the rest of the query', async (t) => {
+  const { link, ledger } = await openOn(t)
+  const { ref } = await makeAccount(link)
+  const pay = (reference: string, idempotencyId: string) =>
+    ledger.credit({ ref, idempotencyId, amount: 5, type: 'topup', reference })
+  const { transaction } = await pay('pay_1', 'a')
+  await pay('pay_2', 'b')
+  const find = async (more: object) => {
+    const query: TransactionQuery = { limit: 1, order: 'desc', reference: 'pay_1', ...more }
+    return pick((await ledger.transactions(ref, query)).data, 'id')
+  }
+  const { id, created_at: at } = transaction
+  t.same(await find({}), [id])
+  for (const more of [{ from: at, to: at + 1 }, { type: 'topup' }, { order: 'asc' }])
+    t.same(await find(more), [id], JSON.stringify(more))
+  for (const more of [
+    { from: at + 1 },
+    { to: at },
+    { type: 'refund' },
+    { after: id },
+    { reference: 'x' },
+  ])
+    t.same(await find(more), [], JSON.stringify(more))
 })

@@ -83,8 +83,8 @@ t.test('6 a gateway frozen past its lease opens its hold again for what is left'
     [
       ['topup', 1000],
       ['charge', -120],
-      ['adjustment', -50],
-      ['adjustment', 20],
+      ['correction', -50],
+      ['correction', 20],
     ],
   )
   t.match(

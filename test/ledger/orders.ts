@@ -88,7 +88,7 @@ t.test('an order says all that a Redis without the hold needs to charge', async 
   t.same(
     settleOrder(heldOne(), {
       charge: 5,
-      prompt: 1,
+      prompt: 4,
       cached: 2,
       completion: 3,
       estimated: true,
@@ -101,7 +101,7 @@ t.test('an order says all that a Redis without the hold needs to charge', async 
       hmac: 'x',
       id: 'h',
       charge: 5,
-      prompt: 1,
+      prompt: 4,
       cached: 2,
       completion: 3,
       counted: 30,

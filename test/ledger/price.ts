@@ -5,6 +5,8 @@ import type { Price } from '../../src/config/config.ts'
 import {
   charge,
   outputAfforded,
+  parsePrice,
+  priceText,
   wholeAmount,
   wholeCounts,
   wholeTokens,
@@ -123,5 +125,31 @@ t.test('counts are whole and within what the sums take', async (t) => {
     prompt: 2,
     cached: 0,
     completion: 1e12,
+  })
+})
+
+t.test('a price as text is short, and is read back to the millionth', async (t) => {
+  const one = { input: 1_000_000n, output: 1_000_000n, cachedInput: 1_000_000n, request: 0n }
+  for (const [part, text] of [
+    [{}, '1 1'],
+    [{ output: 0n }, '1 0'],
+    [{ input: 70_000n, cachedInput: 70_000n, output: 4_000_000n }, '0.07 4'],
+    [{ cachedInput: 500_000n }, '1 1 0.5'],
+    [{ cachedInput: 0n }, '1 1 0'],
+    [{ request: 1n }, '1 1 1 0.000001'],
+    [{ output: 10n ** 15n }, '1 1000000000'],
+    [{ output: 10_000_010n }, '1 10.00001'],
+  ] as const) {
+    const given = price({ ...one, ...part })
+    t.equal(priceText(given), text)
+    t.same(parsePrice(text), given)
+  }
+})
+
+t.test('no more of a prompt was cached than it had', async (t) => {
+  t.same(wholeCounts({ prompt: 5, cached: 7, completion: 1 }), {
+    prompt: 5,
+    cached: 5,
+    completion: 1,
   })
 })

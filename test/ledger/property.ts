@@ -12,11 +12,13 @@ import { parseAllowance, parseCounted } from '../../src/ledger/allowances.ts'
 import type { CountedIn } from '../../src/ledger/allowances.ts'
 import { audit } from '../../src/ledger/audit.ts'
 import type { Hold } from '../../src/ledger/hold.ts'
-import { fieldsOf } from '../../src/ledger/journal.ts'
-import type { JournalEntry } from '../../src/ledger/journal.ts'
+import { creditOrder } from '../../src/ledger/credit.ts'
+import { charge as chargeAt } from '../../src/ledger/price.ts'
+import { fieldsOf, toTransaction, usageIn } from '../../src/ledger/transaction.ts'
+import type { JournalEntry } from '../../src/ledger/transaction.ts'
 import { hourOfHold, parseHoldRow } from '../../src/ledger/hold-rows.ts'
 import { releaseOrder, sendOrder, settleOrder } from '../../src/ledger/orders.ts'
-import type { Order, SettleOrder } from '../../src/ledger/orders.ts'
+import type { CreditOrder, Order, SettleOrder } from '../../src/ledger/orders.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
 import type { LedgerScripts } from '../../src/ledger/library.ts'
@@ -48,6 +50,10 @@ const plans: ReadonlyMap<string, Plan> = new Map([
 const mostGiven = 120
 const budgets = ['', '700 day', '500 day', '900 week', '2000 month']
 
+/** A prompt costs nothing, so that a request of 0 tokens counts as one, too. */
+const price = { input: 0n, output: 700_000n, cachedInput: 0n, request: 0n }
+const costOf = (completion: number) => chargeAt(price, { prompt: 7, cached: 0, completion })
+
 function createRandom() {
   const below = seeded(seed)
   return { below, pick: <T>(from: readonly T[]): T => from[below(from.length)] as T }
@@ -78,6 +84,9 @@ interface World {
   readonly lives: Life[]
   readonly released: { ref: string; id: string }[]
   readonly credited: Map<string, number>
+  /** What was refunded, by account. */
+  readonly refunded: Map<string, number>
+  readonly payments: { ref: string; reference: string; amount: number }[]
   readonly journal: Map<string, Seen>
   readonly begunMs: number
 }
@@ -92,6 +101,8 @@ interface Seen {
   renewals: number
   /** What was counted in windows of budgets, by `<field> <since>`. */
   readonly counted: Map<string, number>
+  spent: number
+  corrections: number
   owed: number
   waived: number
   /** How many times something was owed, and how many times it was paid. */
@@ -119,7 +130,8 @@ async function admit(world: World, owner: Gateway, caller: TestAccount, random: 
   const isShadow = random.below(3) === 0
   try {
     const min = random.below(want + 1)
-    const hold = await owner.admission.admit(request(caller, want, { min, isShadow }))
+    const meta = { requestId: 'req_1', price }
+    const hold = await owner.admission.admit(request(caller, want, { min, isShadow, meta }))
     const { amount } = hold
     const { wouldRefuse } = hold.fields
     if ((amount < min && !wouldRefuse) || amount > want || (wouldRefuse && !isShadow))
@@ -137,8 +149,8 @@ async function checkpoint(life: Life, random: Random) {
   const { scripts } = life.owner
   const { ref } = life.caller
   const { progress, id } = life.hold
-  const charge = progress.charge + random.below(120)
-  const completion = progress.completion + random.below(9)
+  const completion = progress.completion + random.below(170)
+  const charge = costOf(completion)
   spend(life.hold, { charge, prompt: 7, completion })
   const line = `${id} ${charge} 7 ${progress.cached} ${completion}`
   const reply = await scripts.run('checkpoint', accountKeys(ref), [`${leaseMs}`, line])
@@ -150,9 +162,10 @@ async function checkpoint(life: Life, random: Random) {
 async function extend(life: Life, random: Random) {
   const { owner, hold, caller } = life
   const { progress } = hold
-  const charge = progress.charge + random.below(60)
-  spend(hold, { charge, prompt: 7 })
-  const line = `${hold.id} ${charge} 7 ${progress.cached} ${progress.completion}`
+  const completion = progress.completion + random.below(90)
+  const charge = costOf(completion)
+  spend(hold, { charge, prompt: 7, completion })
+  const line = `${hold.id} ${charge} 7 ${progress.cached} ${completion}`
   const amount = hold.amount + random.below(200)
   const shares = 1 + random.below(8)
   const { windows } = owner
@@ -173,8 +186,9 @@ async function extend(life: Life, random: Random) {
 
 async function settle({ send, link }: Gateway, life: Life, random: Random, isAlone = false) {
   const { progress } = life.hold
-  const charge = random.below(5) === 0 ? 0 : Math.max(0, progress.charge + random.below(300) - 40)
-  const completion = progress.completion + random.below(9)
+  const more = random.below(430) - 60
+  const completion = random.below(5) === 0 ? 0 : Math.max(0, progress.completion + more)
+  const charge = costOf(completion)
   const order = (life.order ??= settleOrder(life.hold, {
     charge,
     prompt: 7,
@@ -193,26 +207,55 @@ async function settle({ send, link }: Gateway, life: Life, random: Random, isAlo
     throw new Error('something is owed although there was money')
 }
 
-async function credit({ send }: Gateway, world: World, caller: TestAccount, random: Random) {
+async function credit(
+  { send }: Gateway,
+  world: World,
+  { ref }: TestAccount,
+  random: Random,
+  other: Gateway,
+) {
   const amount = random.below(4) === 0 ? -random.below(300) - 1 : random.below(500) + 1
-  const type = amount > 0 ? 'topup' : 'adjustment'
-  const id = newHoldId()
-  const order = {
-    kind: 'credit',
-    ref: caller.ref,
-    id,
-    hash: 'h',
-    amount,
-    type,
-    meta: '{}',
-    at: Date.now(),
-  } as const
+  const type = amount < 0 ? 'adjustment' : random.below(5) === 0 ? 'refund' : 'topup'
+  const order = creditOrder({ ref, idempotencyId: newHoldId(), amount, type }, Date.now())
+  if (type === 'topup' && random.below(2) === 0)
+    return pay(world, order, [send, other.send], random)
   const replies = await Promise.all([send(order), send(order)])
   for (const { word } of replies) {
     if (word !== 'ok' && word !== 'insufficient_balance') throw new Error(`credit answered ${word}`)
   }
-  if (replies[1].word === 'ok')
-    world.credited.set(caller.ref, (world.credited.get(caller.ref) ?? 0) + amount)
+  if (replies[1].word !== 'ok') return
+  add(world.credited, ref, amount)
+  if (type === 'refund') add(world.refunded, ref, amount)
+}
+
+/** The same payment by two gateways, each with an id of its own; sometimes one that was made long before, or with another amount. */
+async function pay(
+  world: World,
+  order: CreditOrder,
+  sends: readonly Gateway['send'][],
+  random: Random,
+) {
+  const { ref } = order
+  const old = world.payments.filter((payment) => payment.ref === ref)
+  const known = old.length > 0 && random.below(2) === 0 ? random.pick(old) : undefined
+  const { reference = `pay_${order.id}`, amount = order.amount } = known ?? {}
+  const paying = { ...order, reference, amount, at: known ? 0 : order.at }
+  const orders = sends.map((_, i) => ({ ...paying, id: i === 0 ? order.id : newHoldId() }))
+  const replies = await Promise.all(sends.map((send, i) => send(orders[i] ?? paying)))
+  for (const { word, values } of replies) {
+    if (word !== 'ok' || Number(values[3]) !== amount) throw new Error(`a payment is ${word}`)
+  }
+  if (new Set(replies.map(({ values }) => values[2])).size > 1)
+    throw new Error('one payment has two transactions')
+  const wrong = await sends[0]?.({ ...paying, id: newHoldId(), amount: amount + 1 })
+  if (wrong?.word !== 'reference_reused') throw new Error(`another amount is ${wrong?.word}`)
+  if (known) return
+  world.payments.push({ ref, reference, amount })
+  add(world.credited, ref, amount)
+}
+
+function add(sums: Map<string, number>, ref: string, amount: number): void {
+  sums.set(ref, (sums.get(ref) ?? 0) + amount)
 }
 
 /** The operator gives the account another plan, or it or its key another budget. */
@@ -241,7 +284,7 @@ async function step(
   const open = world.lives.filter((life) => !life.order)
   const dice = random.below(100)
   if (dice < 30 || world.lives.length === 0) return admit(world, gateway, caller, random)
-  if (dice < 39) return credit(gateway, world, caller, random)
+  if (dice < 39) return credit(gateway, world, caller, random, random.pick(gateways))
   // The first account stays without allowance and budget.
   if (dice < 40) return change(gateway, random.pick(callers.slice(1)), random)
   if (dice < 44) return gateway.admission.look(caller.ref)
@@ -267,8 +310,10 @@ async function step(
 }
 
 function checkEntry(world: World, seen: Seen, entry: JournalEntry) {
-  const { type, amount, balance, hold, flags, owed = '0', waived = '0' } = fieldsOf(entry)
-  const { allowance: drawn = '0', budget } = fieldsOf(entry)
+  const fields = fieldsOf(entry)
+  const { type, amount, balance, hold, flags, owed = '0', waived = '0', usage = '' } = fields
+  const { allowance: drawn = '0', budget } = fields
+  if (type === 'charge' || type === 'repayment') seen.spent -= Number(amount)
   seen.sum += Number(amount)
   seen.left -= Number(drawn)
   seen.drawn += Number(drawn)
@@ -298,8 +343,12 @@ function checkEntry(world: World, seen: Seen, entry: JournalEntry) {
   seen.due.set(hold, dueInAll)
   if (dueInAll < 0) throw new Error(`${-dueInAll} came out of nothing`)
   if (dueInAll > charged) throw new Error(`${charged - dueInAll} waived in all`)
-  if (type !== (before > 0 ? 'adjustment' : 'charge'))
-    throw new Error(`a ${type} after ${before} was charged`)
+  const { type: shown, charged_before = 0 } = toTransaction(entry)
+  if (shown !== (before > 0 ? 'correction' : 'charge') || charged_before !== before)
+    throw new Error(`a ${shown} of ${charged_before} after ${before} was charged`)
+  if (before > 0) seen.corrections++
+  if (charged !== costOf(usageIn(usage).completion))
+    throw new Error(`${charged} were charged in all for ${usage}`)
   const life = world.lives.find((one) => one.hold.id === hold)
   if (life && Number(life.isShadow ? owed : waived) !== 0)
     throw new Error(`owed ${owed} and waived ${waived}; shadow: ${life.isShadow}`)
@@ -341,6 +390,8 @@ async function check(world: World, { client }: ScriptLink, ref: string) {
     drawn: 0,
     renewals: 0,
     counted: new Map(),
+    spent: 0,
+    corrections: 0,
     owed: 0,
     waived: 0,
     debts: 0,
@@ -385,6 +436,9 @@ async function check(world: World, { client }: ScriptLink, ref: string) {
     seen.drawn > windows * mostGiven && `${seen.drawn} from allowances in ${windows} windows`,
     available < 0 && 'negative',
     balance !== seen.sum && 'balance is not the sum of the journal',
+    Number(spent ?? 0) !== seen.spent && 'spent is not the sum of charges, corrections and refunds',
+    Number(spent ?? 0) + Number(owed ?? 0) + Number(waived ?? 0) !==
+      charged - (world.refunded.get(ref) ?? 0) && 'spent is not what was used, less the refunds',
     Number(owed ?? 0) !== seen.owed && 'owed is not what charges owe less repayments',
     Number(waived ?? 0) !== seen.waived && 'waived is not what charges waive',
     seen.owed < 0 && 'more was repaid than owed',
@@ -479,8 +533,15 @@ t.test(`whatever happens in whatever order, the money adds up (SEED=${seed})`, a
     await makeAccount(links[0], { account: { plan: 'weekly', budget: '900 week' } }),
   ]
   const journal = new Map<string, Seen>()
-  const lists = { lives: [], released: [], credited: new Map<string, number>() }
-  const world: World = { ...lists, journal, begunMs: Date.now() }
+  const world: World = {
+    lives: [],
+    released: [],
+    credited: new Map(),
+    refunded: new Map(),
+    payments: [],
+    journal,
+    begunMs: Date.now(),
+  }
   // In the first second of a Redis nothing is reaped.
   await reapingStarted(links[0])
   const total = (pick: (seen: Seen) => number) =>
@@ -524,5 +585,9 @@ t.test(`whatever happens in whatever order, the money adds up (SEED=${seed})`, a
   for (const { windows } of [first, second]) t.ok(windows.learned > 0, 'it asked Redis')
   const unwaived = [...world.journal.values()].reduce((sum, seen) => sum + seen.unwaived, 0)
   t.ok(unwaived > 0, `${unwaived} times less was used than had been waived`)
+  const corrections = [...world.journal.values()].reduce((sum, seen) => sum + seen.corrections, 0)
+  t.ok(corrections > 0, `${corrections} corrections`)
+  t.equal(world.refunded.size, callers.length, 'every account had refunds')
+  t.ok(world.payments.length > 0, `${world.payments.length} payments`)
   await checkLives(t, world, links[0])
 })

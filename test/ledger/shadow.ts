@@ -318,7 +318,7 @@ for (const [total, entry, rest] of [
   [95, { amount: 0, waived: 15 }, { balance: 0, cost: 95, waived: 65 }],
 ] as const) {
   t.test(`reaped at 80 of which 50 were waived, then settled at ${total}`, async (t) => {
-    const { caller, scripts, admission, checkpoint, sums, entries, usage, differences, ledger } =
+    const { caller, scripts, admission, checkpoint, sums, usage, differences, ledger } =
       await unrenewed(t, 30)
     const hold = await admission.admit(shadow(caller, 100))
     await checkpoint(hold.id, 80)
@@ -331,7 +331,12 @@ for (const [total, entry, rest] of [
       `${rest.balance}`,
       1,
     ])
-    t.match((await entries())[2], { type: 'adjustment', owed: undefined, ...entry })
+    t.match((await ledger.transactions(caller.ref, page)).data[2], {
+      type: 'correction',
+      charged_before: 80,
+      owed: undefined,
+      ...entry,
+    })
     t.match(await sums(), { balance: rest.balance, reserved: 0, owed: 0 })
     const [row] = await usage()
     t.equal(row?.cost, rest.cost)

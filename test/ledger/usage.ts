@@ -1,9 +1,11 @@
 // Sums by hour and day, by model and key, and as one.
 
 import t from 'tap'
-import { parseUsageQuery, readUsage } from '../../src/ledger/usage.ts'
+import { bucketsOf, parseUsageQuery, readUsage } from '../../src/ledger/usage.ts'
+import { newId } from '../../src/ids.ts'
 import { keys } from '../../src/redis/redis.ts'
 import { makeAccount, openOn, request, topUp, used } from '../fixtures/ledger.ts'
+import { pick } from '../fixtures/pick.ts'
 import { until } from '../fixtures/until.ts'
 import { withinOne } from '../fixtures/windows.ts'
 
@@ -36,6 +38,7 @@ t.test('usage', async (t) => {
         model,
         requests,
         prompt_tokens: 7 * Number(requests),
+        cached_tokens: 2 * Number(requests),
         completion_tokens: 5 * Number(requests),
         cost: 4 * Number(requests),
       })),
@@ -51,6 +54,17 @@ t.test('usage', async (t) => {
     const one = await ledger.usage(caller.ref, { from, to, bucket: 'day' })
     t.match(one.data, [{ requests: 3, cost: 12 }])
     t.notOk('model' in (one.data[0] ?? {}))
+  })
+
+  t.test('of one model or key alone', async (t) => {
+    const sums = async (filter: object) =>
+      pick(
+        (await ledger.usage(caller.ref, { from, to, bucket: 'day', ...filter })).data,
+        'requests',
+      )
+    t.same(await sums({ model: 'org/m 2' }), [1])
+    t.same(await sums({ model: 'm', key: `key_${caller.ref}` }), [2])
+    t.same(await sums({ model: 'm', key: 'key_other' }), [])
   })
 
   t.test('sums go by themselves: hours after 35 days, days after 400', async (t) => {
@@ -75,8 +89,10 @@ t.test('usage', async (t) => {
 const parse = (query: string) => parseUsageQuery(new URLSearchParams(query))
 
 t.test('a complete query is read as it is', async (t) => {
-  const asked = parse('from=100&to=7300&bucket=day&group_by=key')
-  t.same(asked, { from: 100, to: 7300, bucket: 'day', groupBy: 'key' })
+  const key = newId('key')
+  const asked = parse(`from=100&to=7300&bucket=day&group_by=key&model=org%2Fm&key=${key}`)
+  const filter = { model: 'org/m', key }
+  t.same(asked, { from: 100, to: 7300, bucket: 'day', groupBy: 'key', ...filter })
 })
 
 t.test('without one it is the last day, by the hour, ungrouped', async (t) => {
@@ -98,10 +114,21 @@ t.test('an invalid query is refused with its name', async (t) => {
     ['bucket=day&bucket=hour', 'bucket'],
     ['bucket=week', 'bucket'],
     ['group_by=account', 'group_by'],
+    ['key=m', 'key'],
+    ['model=', 'model'],
   ]
   for (const [query, param] of refused) {
     t.throws(() => parse(query), { code: 'invalid_parameter', param }, query)
   }
+})
+
+t.test('"to" is excluded: of a month, the next month has nothing', async (t) => {
+  const buckets = (from: number, to: number, bucket: 'hour' | 'day') =>
+    bucketsOf({ from, to, bucket })
+  t.same(buckets(0, 2 * 86_400, 'day'), [0, 1])
+  t.same(buckets(86_399, 86_401, 'day'), [0, 1])
+  t.same(buckets(3600, 3600, 'hour'), [])
+  t.same(buckets(3600, 3601, 'hour'), [1])
 })
 
 t.test('an account that asks many times has one answer in memory at a time', async (t) => {

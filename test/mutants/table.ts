@@ -179,7 +179,7 @@ export const mutants: readonly Mutant[] = [
   lua('prelude', 'account.owed = account.owed - paid', '', wide),
   lua(
     'prelude',
-    'charge.owed = math.min(rest - paid, MAX_AMOUNT - account.owed)',
+    'charge.owed = math.min(math.max(0, rest - paid), MAX_AMOUNT - account.owed)',
     'charge.owed = 0',
     wide,
   ),

@@ -70,7 +70,7 @@ t.test('a plugin that is off has no operation', async (t) => {
 t.test('each refusal of the table of errors is of some operation', async (t) => {
   // Of the other port, of streams only, and one that no route sends.
   const other =
-    /admin|^not_logged|^invalid_link|^log_?in_|^key_limit|^origin_|^account_(not|in_use|deleted)|^key_not|^invalid_configuration|^message_cancelled|^context_length/
+    /admin|^not_logged|^invalid_link|^log_?in_|^key_limit|^origin_|^account_(not|in_use|deleted)|^key_not|^invalid_configuration|^message_cancelled|^context_length|^reference_reused/
   for (const code of Object.keys(errorTable)) {
     if (other.test(code)) continue
     t.ok(text.includes(`"${code}"`), code)

@@ -2,12 +2,13 @@
 
 import t from 'tap'
 import { pageQuery as pageNames } from '../../src/http/page.ts'
-import { usageQuery as usageNames } from '../../src/ledger/usage.ts'
-import { pageQuery, streamQuery, usageQuery } from '../../src/openapi/queries.ts'
+import { bookQueries } from '../../src/ledger/book-answers.ts'
+import { pageQuery, streamQuery, transactionQuery, usageQuery } from '../../src/openapi/queries.ts'
 
 t.test('they are in the order in which the routes name them', async (t) => {
   t.strictSame(Object.keys(pageQuery('txn')), pageNames)
-  t.strictSame(Object.keys(usageQuery), usageNames)
+  t.strictSame(Object.keys(usageQuery), bookQueries.usage)
+  t.strictSame(Object.keys(transactionQuery), bookQueries.transactions)
   t.strictSame(Object.keys(streamQuery), ['starting_after'])
 })
 

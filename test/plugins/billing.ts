@@ -4,11 +4,12 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { newId } from '../../src/ids.ts'
 import type { List } from '../../src/http/page.ts'
-import type { Transaction } from '../../src/ledger/journal.ts'
+import type { Transaction } from '../../src/ledger/transaction.ts'
 import type { UsageRow } from '../../src/ledger/usage.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { codeOf, refusedWith, startGateway } from '../fixtures/gateway.ts'
+import { parseCsv } from '../fixtures/csv.ts'
 import { ask } from '../fixtures/money.ts'
 
 async function start(t: Test) {
@@ -106,4 +107,57 @@ t.test('a key without the scope is refused, and no key sees another account', as
   t.match(await get('balance', stranger.key), { balance: 0, spent: 0 })
   t.match(await get('transactions', stranger.key), { data: [], has_more: false })
   t.match(await get('usage', stranger.key), { data: [] })
+})
+
+t.test('transactions say what was applied, and are found by what they say', async (t) => {
+  const { gateway, account, generate, get } = await start(t)
+  const second = await gateway.keyFor(account.id)
+  await generate(1)
+  await generate(2, 'other')
+  await generate(3, 'm', second.key)
+  const find = async (query: string) => (await get<List<Transaction>>(`transactions?${query}`)).data
+  const [newest] = await find('limit=1')
+  const { usage } = newest ?? {}
+  t.match(newest, {
+    type: 'charge',
+    key_id: second.id,
+    price: { input: 1, output: 1, cached_input: 1, request: 0 },
+    usage: { completion_tokens: 3, cached_tokens: 0 },
+  })
+  t.equal(newest?.amount, -((usage?.prompt_tokens ?? 0) + (usage?.completion_tokens ?? 0)))
+  t.same(await find(`key=${second.id}`), [newest])
+  t.match(await find('model=other'), [{ model: 'other', usage: { completion_tokens: 2 } }])
+  t.match(await find('type=topup'), [{ amount: 10_000 }])
+  t.same(await find(`from=${(newest?.created_at ?? 0) + 1}`), [])
+  t.equal((await find(`to=${(newest?.created_at ?? 0) + 1}&model=m`)).length, 2)
+  const usageOf = async (query: string) => (await get<List<UsageRow>>(`usage?${query}`)).data
+  t.match(await usageOf(`key=${second.id}&bucket=day`), [{ requests: 1, cached_tokens: 0 }])
+  for (const query of ['type=gift', 'key=x', 'reference=%20', 'from=2&to=1', 'format=xml']) {
+    const refused = await gateway.call(`/api/billing/transactions?${query}`, account.key)
+    t.same(await refusedWith(refused), [400, 'invalid_parameter'], query)
+  }
+})
+
+t.test('CSV of transactions and usage, for the account alone', async (t) => {
+  const { gateway, account, generate } = await start(t)
+  await generate(2)
+  const other = await gateway.account(5)
+  const csv = async (path: string, key = account.key) => {
+    const answer = await gateway.call(`/api/billing/${path}format=csv`, key)
+    t.match(answer.headers.get('content-type'), /^text\/csv; charset=utf-8/)
+    t.match(answer.headers.get('content-disposition'), /^attachment; filename="\w+\.csv"$/)
+    t.equal(answer.headers.get('cache-control'), 'no-store')
+    const [titles = [], ...rows] = await parseCsv(await answer.text())
+    return rows.map((row) => Object.fromEntries(titles.map((title, i) => [title, row[i]])))
+  }
+  t.match(await csv('transactions?'), [
+    { type: 'topup', amount: '10000', account_id: account.id },
+    { type: 'charge', completion_tokens: '2', price_output: '1', account_id: account.id },
+  ])
+  t.match(await csv('transactions?type=topup&', other.key), [{ amount: '5', account_id: other.id }])
+  t.match(await csv('usage?group_by=model&'), [{ model: 'm', completion_tokens: '2' }])
+  const headers = { authorization: `Bearer ${account.key}` }
+  const path = `${gateway.url}/api/billing/transactions?format=csv`
+  const head = await fetch(path, { method: 'HEAD', headers })
+  t.same([head.status, await head.text()], [200, ''])
 })

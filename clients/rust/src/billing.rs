@@ -52,12 +52,24 @@ pub struct Transaction {
     /// Of a charge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// Of a charge: the key of the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_id: Option<String>,
+    /// Of a charge: the price that was applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price: Option<AppliedPrice>,
     /// Of a charge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
     /// Of a charge: true when the gateway counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimated: Option<bool>,
+    /// Of a correction: what the request had been charged before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub charged_before: Option<i64>,
+    /// Of a top-up: the id of the payment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
     /// For a charge: what the account could not pay then, in addition to `amount`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owed: Option<i64>,
@@ -90,6 +102,21 @@ pub struct Transaction {
     pub extra: Extra,
 }
 
+/// Balance tokens for one token of the model, and for a request.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct AppliedPrice {
+    /// For a token of the prompt.
+    pub input: f64,
+    /// For a token of the answer.
+    pub output: f64,
+    /// For a token of the prompt that the backend had cached.
+    pub cached_input: f64,
+    /// For the request.
+    pub request: f64,
+}
+
 /// What was used in one span of time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -109,6 +136,8 @@ pub struct UsageSum {
     pub requests: u64,
     /// Tokens that were sent to models.
     pub prompt_tokens: u64,
+    /// Of the prompt.
+    pub cached_tokens: u64,
     /// Tokens that models generated.
     pub completion_tokens: u64,
     /// In balance tokens.

@@ -29,7 +29,7 @@ mod types;
 mod upload;
 
 pub use api_error::ApiError;
-pub use billing::{Billing, Transaction, UsageSum};
+pub use billing::{AppliedPrice, Billing, Transaction, UsageSum};
 pub use call::Call;
 pub use chat::{Chat, ChatRequest, ChatStream};
 pub use client::{Client, ClientBuilder};

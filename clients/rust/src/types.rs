@@ -113,8 +113,12 @@ open_enum! {
         Topup = "topup",
         /// Tokens were used.
         Charge = "charge",
-        /// The operator, or a repair, corrected it.
+        /// More or less of a charge, after a gateway had crashed.
+        Correction = "correction",
+        /// The operator changed it.
         Adjustment = "adjustment",
+        /// The operator gave back what had been used.
+        Refund = "refund",
         /// What charges had left owed was paid.
         Repayment = "repayment",
     }

@@ -50,13 +50,27 @@ export interface Budget {
 export interface Transaction {
   readonly id: string
   readonly object: 'billing.transaction'
-  readonly type: 'topup' | 'charge' | 'adjustment' | 'repayment' | 'allowance' | (string & {})
+  readonly type:
+    | 'topup'
+    | 'charge'
+    | 'correction'
+    | 'adjustment'
+    | 'refund'
+    | 'repayment'
+    | 'allowance'
+    | (string & {})
   /** Negative when the balance went down. */
   readonly amount: number
   readonly balance_after: number
   readonly created_at: number
   readonly model?: string
+  /** For a charge: the key of the request. */
+  readonly key_id?: string
+  /** For a charge: the price that was applied. */
+  readonly price?: AppliedPrice
   readonly usage?: TokenUsage
+  /** For a correction: what the request had been charged before. */
+  readonly charged_before?: number
   readonly estimated?: boolean
   /** For a charge: what the account could not pay then, in addition to `amount`. */
   readonly owed?: number
@@ -71,8 +85,31 @@ export interface Transaction {
   readonly request_id?: string
   readonly session_id?: string
   readonly message_id?: string
+  /** For a top-up: the id of the payment. */
+  readonly reference?: string
   readonly note?: string
   readonly [name: string]: unknown
+}
+
+/** Balance tokens for one token of the model, and for a request. */
+export interface AppliedPrice {
+  readonly input: number
+  readonly output: number
+  readonly cached_input: number
+  readonly request: number
+}
+
+export interface TransactionParams extends ListParams {
+  /** Unix seconds: made at this time or later. */
+  readonly from?: number | undefined
+  /** Unix seconds: made before this time. */
+  readonly to?: number | undefined
+  readonly type?: Transaction['type'] | undefined
+  readonly model?: string | undefined
+  /** Id of a key. */
+  readonly key?: string | undefined
+  /** Id of a payment. */
+  readonly reference?: string | undefined
 }
 
 export interface Usage {
@@ -84,6 +121,8 @@ export interface Usage {
   readonly key_id?: string
   readonly requests: number
   readonly prompt_tokens: number
+  /** Of the prompt. */
+  readonly cached_tokens?: number
   readonly completion_tokens: number
   readonly cost: number
   /** The part of `cost` that the gateway counted without charging. */
@@ -97,6 +136,9 @@ export interface UsageParams {
   readonly to?: number | undefined
   readonly bucket?: 'hour' | 'day' | undefined
   readonly group_by?: 'model' | 'key' | undefined
+  readonly model?: string | undefined
+  /** Id of a key. */
+  readonly key?: string | undefined
 }
 
 export class Billing {
@@ -115,7 +157,7 @@ export class Billing {
   }
 
   /** Newest first by default. */
-  transactions(params: ListParams = {}, options?: CallOptions): List<Transaction> {
+  transactions(params: TransactionParams = {}, options?: CallOptions): List<Transaction> {
     const path = pathTo('api', 'billing', 'transactions')
     return listAt(this.#transport, path, { query: params, options })
   }

@@ -11,7 +11,17 @@ import { env } from './runtime.ts'
 import { Sessions } from './sessions.ts'
 import { Transport } from './transport.ts'
 
-export type { Allowance, Balance, Billing, Budget, Transaction, Usage, UsageParams } from './billing.ts'
+export type {
+  Allowance,
+  AppliedPrice,
+  Balance,
+  Billing,
+  Budget,
+  Transaction,
+  TransactionParams,
+  Usage,
+  UsageParams,
+} from './billing.ts'
 export type {
   Chat,
   ChatChoice,

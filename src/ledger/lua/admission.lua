@@ -49,11 +49,16 @@ local function book_reaping(account, id, value, mark, waived)
   }
   local due = math.max(0, number(total) - before.charge)
   account.reserved = account.reserved - number(amount)
+  prompt, cached, completion = number(prompt), number(cached), number(completion)
+  -- A hold that was opened again has nothing in its row until its next checkpoint. What is charged now has the row's own
+  -- counts, so that it can be computed from them.
+  if due == 0 then
+    prompt, cached = math.max(prompt, before.prompt), math.max(cached, before.cached)
+    completion = math.max(completion, before.completion)
+  end
   book_charge(account, charge, due, before)
   book_budgets(account, charge, note, number(amount), due)
-  -- A hold that was opened again has nothing in its row until its next checkpoint.
-  count_usage(charge, charge.total, math.max(number(prompt), before.prompt),
-    math.max(number(cached), before.cached), math.max(number(completion), before.completion), before)
+  count_usage(charge, charge.total, prompt, cached, completion, before)
   charge.mark = 'r ' .. int(charge.total) .. ' ' .. charge.usage
   charge.waived_in_all = before.waived + charge.waived
   return charge

@@ -66,32 +66,26 @@ end
 
 -- Adds a charge to the sums that were read; write_charge, write_usage and write_sums store it. `due` is what was used
 -- and not charged before: the account pays what it has available, and owes the rest; in shadow mode the rest is waived.
--- `before` is what an earlier reaping of the same hold charged. A booking that follows a reaping's charge is an
--- adjustment, so each request has exactly one charge.
+-- `before` is what an earlier reaping of the same hold charged. A booking that follows a reaping's charge is a
+-- correction, so each request has exactly one charge.
 local function book_charge(account, charge, due, before)
   charge.owed, charge.waived = 0, 0
   -- A correction takes back first what was waived, because the account has not paid that.
   local unwaived = math.min(before.waived, math.max(0, -due))
   if unwaived > 0 then charge.waived = add_waived(account, -unwaived) end
   local rest = due - charge.waived
-  local paid = math.min(rest, available_of(account))
+  -- A correction may give tokens back: then `paid` is negative. After a refund, that could exceed what a balance can be.
+  local most_back = account.granted - account.spent - MAX_AMOUNT
+  local paid = math.max(math.min(rest, available_of(account)), most_back)
   charge.paid, charge.drawn = paid, draw_allowance(account, paid)
   if rest > paid and is_shadow(charge.meta) then
     charge.waived = add_waived(account, rest - paid)
   else
-    charge.owed = math.min(rest - paid, MAX_AMOUNT - account.owed)
+    charge.owed = math.min(math.max(0, rest - paid), MAX_AMOUNT - account.owed)
   end
   account.owed = account.owed + charge.owed
-  local is_correction = before.charge > 0
-  -- A correction may give tokens back: then `paid` is negative, and `granted` grows.
-  local fits_granted = account.granted - paid <= MAX_AMOUNT
-  if is_correction and fits_granted then
-    charge.kind = 'adjustment'
-    account.granted = account.granted - paid
-  else
-    charge.kind = 'charge'
-    account.spent = account.spent + paid
-  end
+  account.spent = account.spent + paid
+  charge.before = before.charge
   charge.balance = account.granted - account.spent
   charge.total = before.charge + paid + charge.owed + charge.waived
 end
@@ -164,21 +158,21 @@ end
 local function write_charge(charge)
   if charge.paid ~= 0 or charge.owed > 0 or charge.waived ~= 0 or charge.implausible > 0 then
     local more = {}
-    if charge.owed > 0 then more = { 'owed', int(charge.owed) } end
-    if charge.waived ~= 0 then more = { 'waived', int(charge.waived) } end
-    if charge.implausible > 0 then
-      more[#more + 1] = 'implausible'
-      more[#more + 1] = int(charge.implausible)
+    local function add(name, value)
+      more[#more + 1] = name
+      more[#more + 1] = value
     end
-    if charge.drawn ~= 0 then
-      more[#more + 1] = 'allowance'
-      more[#more + 1] = int(charge.drawn)
+    if charge.owed > 0 then add('owed', int(charge.owed)) end
+    if charge.waived ~= 0 then add('waived', int(charge.waived)) end
+    if charge.implausible > 0 then add('implausible', int(charge.implausible)) end
+    if charge.drawn ~= 0 then add('allowance', int(charge.drawn)) end
+    if charge.counted then add('budget', charge.counted) end
+    -- Its type stays `charge`: by the type, also gateways and archives of before know which sum an entry changes.
+    if charge.before > 0 then
+      add('as', 'correction')
+      add('before', int(charge.before))
     end
-    if charge.counted then
-      more[#more + 1] = 'budget'
-      more[#more + 1] = charge.counted
-    end
-    call('XADD', journal, '*', 'type', charge.kind, 'amount', int(-charge.paid),
+    call('XADD', journal, '*', 'type', 'charge', 'amount', int(-charge.paid),
       'balance', int(charge.balance), 'hold', charge.id, 'model', charge.model,
       'key', charge.key_id, 'usage', charge.usage, 'flags', charge.flags,
       'meta', charge.meta, unpack(more))

@@ -3,9 +3,7 @@
 import { createUseReader } from '../../accounts/use.ts'
 import { json } from '../../exchange.ts'
 import type { Route } from '../../exchange.ts'
-import { pageQuery, parsePage } from '../../http/page.ts'
-import { isTransactionId } from '../../ledger/journal.ts'
-import { parseUsageQuery, usageQuery } from '../../ledger/usage.ts'
+import { answerTransactions, answerUsage, bookQueries } from '../../ledger/book-answers.ts'
 import type { Gateway } from '../../plugin.ts'
 import { portalSettings } from '../../portal/settings.ts'
 import type { PageRoute } from './access.ts'
@@ -18,14 +16,14 @@ export function moneyRoutes(gateway: Gateway, route: PageRoute): readonly Route[
     route('GET balance', async (_x, { ref }) => json(await ledger.balance(ref))),
     route(
       'GET transactions',
-      async ({ query }, { ref }) =>
-        json(await ledger.transactions(ref, parsePage(query, isTransactionId))),
-      pageQuery,
+      ({ query }, { accountId, ref }) =>
+        answerTransactions(ledger, { ref, query, accountId, share: ref }),
+      bookQueries.transactions,
     ),
     route(
       'GET usage',
-      async ({ query }, { ref }) => json(await ledger.usage(ref, parseUsageQuery(query))),
-      usageQuery,
+      ({ query }, { accountId, ref }) => answerUsage(ledger, { ref, query, accountId, share: ref }),
+      bookQueries.usage,
     ),
     route('GET limits', async (_x, { ref, plan }) => json(await readUse({ ref, plan, maxKeys }))),
   ]

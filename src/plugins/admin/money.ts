@@ -7,58 +7,88 @@ import type { Exchange, Route } from '../../exchange.ts'
 import type { Gateway } from '../../plugin.ts'
 import { parseFields, printable } from '../../http/fields.ts'
 import { idempotencyKey } from '../../http/headers.ts'
-import { pageQuery, parsePage, single } from '../../http/page.ts'
+import { single } from '../../http/page.ts'
 import { newId } from '../../ids.ts'
-import { isTransactionId } from '../../ledger/journal.ts'
+import type { CreditRequest } from '../../ledger/credit.ts'
 import { idOf, route } from './route.ts'
-import { parseUsageQuery, usageQuery } from '../../ledger/usage.ts'
+import {
+  answerTransactions,
+  answerUsage,
+  answerUsageOfAll,
+  bookQueries,
+} from '../../ledger/book-answers.ts'
 
 const replayed = { 'Idempotent-Replayed': 'true' }
 
+const referenceHelp = 'write 1 to 255 visible ASCII characters'
 const whole = z.int({ error: 'write a whole number of tokens' })
 export const topup = z.strictObject({
   amount: whole.min(1, { error: 'write a whole number greater than 0' }),
   note: printable(500).optional(),
+  reference: z
+    .string()
+    .min(1, { error: referenceHelp })
+    .max(255, { error: referenceHelp })
+    .regex(/^[\x21-\x7e]*$/, { error: referenceHelp })
+    .optional(),
 })
 export const adjustment = z.strictObject({
   amount: whole.refine((amount) => amount !== 0, { error: 'write a whole number other than 0' }),
   note: printable(500).min(1, { error: 'write the reason' }),
+  type: z
+    .enum(['adjustment', 'refund'], { error: 'write adjustment or refund' })
+    .default('adjustment'),
 })
+
+/** The share of exports that all operators have; no account has this ref. */
+const operator = 'operator'
+
+type CreditFields = Omit<CreditRequest, 'ref' | 'idempotencyId'>
 
 export function moneyRoutes(gateway: Gateway): readonly Route[] {
   const { accounts, ledger } = gateway
   const refOf = async (x: Exchange) => (await accounts.getAccount(idOf(x))).ref
-  const credit = async (x: Exchange, type: 'topup' | 'adjustment') => {
-    const { amount, note } = parseFields(x.body, type === 'topup' ? topup : adjustment)
+  const bookOf = async (x: Exchange) => {
+    const { ref, account } = await accounts.getAccount(idOf(x))
+    return { ref, query: x.query, accountId: account.id, share: operator }
+  }
+  const credit = async (x: Exchange, fields: CreditFields, path: 'topup' | 'adjustment') => {
     const ref = await refOf(x)
     const key = idempotencyKey(x.headers)
     // Both routes may get the same key: each makes its own transaction.
-    const idempotencyId = key === undefined ? newId('req') : `${type}:${key}`
-    const made = await ledger.credit({ ref, idempotencyId, amount, type, note })
+    const idempotencyId = key === undefined ? newId('req') : `${path}:${key}`
+    const made = await ledger.credit({ ref, idempotencyId, ...fields })
     return json(made.transaction, 200, made.isRepeated ? replayed : {})
   }
   return [
-    route('POST', 'accounts/:id/topup', (x) => credit(x, 'topup')),
-    route('POST', 'accounts/:id/adjust', (x) => credit(x, 'adjustment')),
+    route('POST', 'accounts/:id/topup', (x) =>
+      credit(x, { ...parseFields(x.body, topup), type: 'topup' }, 'topup'),
+    ),
+    route('POST', 'accounts/:id/adjust', (x) =>
+      credit(x, parseFields(x.body, adjustment), 'adjustment'),
+    ),
     route('GET', 'accounts/:id/balance', async (x) => json(await ledger.balance(await refOf(x)))),
     route(
       'GET',
       'accounts/:id/transactions',
-      async (x) => {
-        const page = parsePage(x.query, isTransactionId)
-        return json(await ledger.transactions(await refOf(x), page))
-      },
-      pageQuery,
+      async (x) => answerTransactions(ledger, await bookOf(x)),
+      bookQueries.transactions,
     ),
     route(
       'GET',
       'accounts/:id/usage',
-      async (x) => {
-        const query = parseUsageQuery(x.query)
-        return json(await ledger.usage(await refOf(x), query))
-      },
-      usageQuery,
+      async (x) => answerUsage(ledger, await bookOf(x)),
+      bookQueries.usage,
     ),
+    {
+      ...route(
+        'GET',
+        'usage',
+        ({ query, signal }) => answerUsageOfAll(ledger, { query, signal, share: operator }),
+        bookQueries.usageOfAll,
+      ),
+      abortOnLeave: true,
+    },
     route(
       'GET',
       'audit',

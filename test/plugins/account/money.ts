@@ -5,12 +5,20 @@ import { ask } from '../../fixtures/money.ts'
 t.test('the page shows what the billing API shows', async (t) => {
   const gateway = await startPage(t)
   const { id, key } = await gateway.account(10_000)
-  const { call } = await gateway.enter(id)
+  const { call, cookie } = await gateway.enter(id)
   await (await gateway.call('/v1/chat', key, { ...ask(3, false), model: 'm' })).text()
+  for (const path of ['transactions?format=csv&type=charge', 'usage?format=csv&group_by=key']) {
+    const answer = await gateway.page(`/account/api/${path}`, { headers: { cookie } })
+    const expected = await (await gateway.call(`/api/billing/${path}`, key)).text()
+    t.equal(await answer.text(), expected, path)
+    t.equal(expected.trim().split('\r\n').length, 2, expected)
+    t.ok(expected.includes(`,${id},`))
+  }
   for (const path of [
     'balance',
     'transactions',
     'transactions?limit=1&order=asc',
+    'transactions?type=topup',
     'usage?group_by=model',
   ]) {
     const expected = (await (await gateway.call(`/api/billing/${path}`, key)).json()) as object

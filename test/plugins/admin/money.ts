@@ -1,6 +1,9 @@
 import t from 'tap'
 import { keys } from '../../../src/redis/redis.ts'
 import { refusal, startAdmin } from '../../fixtures/admin-listener.ts'
+import { parseCsv } from '../../fixtures/csv.ts'
+import { adminToken, send } from '../../fixtures/gateway.ts'
+import { makeHold, newHoldId, used } from '../../fixtures/ledger.ts'
 
 t.test('money: topped up, adjusted, never below zero, in the journal, audited', async (t) => {
   const { call } = await startAdmin(t)
@@ -80,4 +83,70 @@ t.test('a top-up with one Idempotency-Key is made once, another body is refused'
   t.match((await call('GET accounts/a/balance')).body, { available: 10 })
   const malformed = await call('POST accounts/a/topup', { amount: 5 }, { 'idempotency-key': 'a b' })
   t.match(malformed, { status: 400, body: refusal('invalid_parameter', 'Idempotency-Key') })
+})
+
+t.test('a payment is topped up once, and found by its reference', async (t) => {
+  const { call } = await startAdmin(t)
+  await call('POST accounts', { name: 'a' })
+  const pay = (body: object) =>
+    call('POST accounts/a/topup', { amount: 5, reference: 'pi_1', ...body })
+  const first = await pay({ note: 'webhook' })
+  t.match(first, { status: 200, body: { type: 'topup', reference: 'pi_1' } })
+  t.equal(first.headers.get('idempotent-replayed'), null)
+  const again = await pay({ note: 'again' })
+  t.strictSame(again.body, first.body)
+  t.equal(again.headers.get('idempotent-replayed'), 'true')
+  t.match(await pay({ amount: 6 }), { status: 422, body: refusal('reference_reused', 'reference') })
+  for (const reference of ['', 'a b', 'x'.repeat(256), 7])
+    t.match(await pay({ reference }), {
+      status: 400,
+      body: refusal('invalid_parameter', 'reference'),
+    })
+  t.match((await call('GET accounts/a/balance')).body, { granted: 5 })
+  const { body } = await call('GET accounts/a/transactions?reference=pi_1')
+  t.strictSame(body.data, [first.body])
+})
+
+t.test('a refund is an adjustment of its own type', async (t) => {
+  const { call, accounts, ledger } = await startAdmin(t)
+  await call('POST accounts', { name: 'a' })
+  await call('POST accounts/a/topup', { amount: 100 })
+  const { ref } = await accounts.getAccount('a')
+  await ledger.settle(makeHold({ id: newHoldId(), ref }), used(30))
+  const refund = (amount: number) =>
+    call('POST accounts/a/adjust', { amount, note: 'sorry', type: 'refund' })
+  t.match(await refund(20), { status: 200, body: { type: 'refund', amount: 20, note: 'sorry' } })
+  t.match(await refund(11), { status: 400, body: refusal('invalid_parameter', 'amount') })
+  const odd = await call('POST accounts/a/adjust', { amount: 1, note: 'n', type: 'topup' })
+  t.match(odd, { status: 400, body: refusal('invalid_parameter', 'type') })
+  t.match((await call('GET accounts/a/balance')).body, { granted: 100, spent: 10, balance: 90 })
+  t.match((await call('GET audit')).body, { differences: [] })
+})
+
+t.test('books as CSV, of one account and of all', async (t) => {
+  const { call, url, accounts, ledger } = await startAdmin(t)
+  const { body: account } = await call('POST accounts', { name: 'a' })
+  await call('POST accounts/a/topup', { amount: 100 })
+  const { ref } = await accounts.getAccount('a')
+  await ledger.settle(makeHold({ id: newHoldId(), ref, keyId: 'key_1' }), used(30))
+  const csv = async (path: string) => {
+    const answer = await send(`${url}/admin/${path}`, { token: adminToken })
+    t.match(answer.headers.get('content-type'), /^text\/csv/)
+    const [titles = [], ...rows] = await parseCsv(await answer.text())
+    return rows.map((row) => Object.fromEntries(titles.map((title, i) => [title, row[i]])))
+  }
+  const row = { account_id: account.id }
+  t.match(await csv('accounts/a/transactions?format=csv'), [
+    { ...row, type: 'topup', amount: '100' },
+    { ...row, type: 'charge', amount: '-30' },
+  ])
+  t.match(await csv('accounts/a/usage?format=csv'), [{ ...row, cost: '30' }])
+  t.match(await csv('usage?format=csv&group_by=key'), [{ ...row, key_id: 'key_1', cost: '30' }])
+  t.match(await csv('usage?format=csv'), [{ account_id: '', cost: '30' }])
+  t.match((await call('GET usage?group_by=account')).body, { data: [{ ...row, cost: 30 }] })
+  t.match(await call('GET usage?group_by=account&after=x'), { status: 400 })
+  t.match(await call('GET usage?limit=1'), {
+    status: 400,
+    body: refusal('invalid_parameter', 'limit'),
+  })
 })

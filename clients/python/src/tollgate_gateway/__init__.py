@@ -4,7 +4,17 @@
 `Billing`, `Models` and `Completions` are shown here as `AsyncTollgate` has them; with `Tollgate` there is no `await`.
 """
 
-from ._billing import Allowance, Balance, Billing, Budget, Transaction, UsageBucket, UsageParams
+from ._billing import (
+    Allowance,
+    AppliedPrice,
+    Balance,
+    Billing,
+    Budget,
+    Transaction,
+    TransactionParams,
+    UsageBucket,
+    UsageParams,
+)
 from ._chat import Chat, ChatCompletion, ChatMessage, ChatParams, Choice, Completions
 from ._chunk import Chunk, ChunkChoice, Delta, TokenUsage
 from ._client import AsyncTollgate, Tollgate
@@ -36,6 +46,7 @@ from ._version import __version__
 
 __all__ = [
     "APIError",
+    "AppliedPrice",
     "AsyncChatStream",
     "AsyncDownload",
     "AsyncList",
@@ -89,6 +100,7 @@ __all__ = [
     "Tollgate",
     "TollgateError",
     "Transaction",
+    "TransactionParams",
     "UsageBucket",
     "UsageParams",
     "__version__",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ._chunk import TokenUsage
 from ._modes import M, Resource, call, listing
-from ._pages import listed
+from ._pages import ListParams, listed
 from ._record import Record, one_of
 from ._request import Call, Options
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._modes import Either
-    from ._pages import AsyncList, ListParams, Page
+    from ._pages import AsyncList, Page
 
 
 class UsageParams(Options, total=False):
@@ -25,6 +25,19 @@ class UsageParams(Options, total=False):
     to: int
     bucket: Literal["hour", "day"]
     group_by: Literal["model", "key"]
+    model: str
+    key: str
+
+
+class TransactionParams(ListParams, total=False):
+    """`from_`, `to`: Unix seconds. `key`: the id of a key. `reference`: the id of a payment."""
+
+    from_: int
+    to: int
+    type: str
+    model: str
+    key: str
+    reference: str
 
 
 _PATH = ("api", "billing")
@@ -69,11 +82,23 @@ class Balance(Record):
 
 
 @dataclass(frozen=True)
+class AppliedPrice(Record):
+    """Balance tokens for one token of the model, and for a request."""
+
+    input: float = 0
+    output: float = 0
+    cached_input: float = 0
+    request: float = 0
+
+
+@dataclass(frozen=True)
 class Transaction(Record):
-    """`type`: topup, charge, adjustment, repayment (of what charges had left `owed`) or allowance.
+    """`type`: topup, charge, correction, adjustment, refund, repayment (of what charges had left `owed`) or allowance.
 
     `amount` is negative for what was taken. What was `implausible` is not charged, what is `waived` is never to be
-    paid, `allowance` is the part that the allowance paid. `cut`: the money ran out in the middle of the answer.
+    paid, `allowance` is the part that the allowance paid. `cut`: the money ran out in the middle of the answer. `price`
+    is the one that was applied, `charged_before` what the request of a correction had been charged, `reference` the
+    payment of a topup.
     """
 
     id: str = ""
@@ -81,7 +106,10 @@ class Transaction(Record):
     amount: int = 0
     balance_after: int = 0
     model: str | None = None
+    key_id: str | None = None
+    price: AppliedPrice | None = None
     usage: TokenUsage | None = None
+    charged_before: int = 0
     estimated: bool = False
     owed: int = 0
     allowance: int = 0
@@ -91,10 +119,11 @@ class Transaction(Record):
     request_id: str | None = None
     session_id: str | None = None
     message_id: str | None = None
+    reference: str | None = None
     note: str | None = None
     created_at: int = 0
 
-    _nested = {"usage": one_of(TokenUsage)}
+    _nested = {"usage": one_of(TokenUsage), "price": one_of(AppliedPrice)}
 
 
 @dataclass(frozen=True)
@@ -108,6 +137,7 @@ class UsageBucket(Record):
     key_id: str | None = None
     requests: int = 0
     prompt_tokens: int = 0
+    cached_tokens: int = 0
     completion_tokens: int = 0
     cost: int = 0
     waived: int = 0
@@ -121,10 +151,11 @@ class Billing(Resource[M]):
 
     @listing
     def transactions(
-        self, **params: Unpack[ListParams]
+        self, **params: Unpack[TransactionParams]
     ) -> Either[Page[Transaction], AsyncList[Transaction]]:
         """Newest first."""
-        return listed(self._core, (*_PATH, "transactions"), params, Transaction.of)
+        query = {name.rstrip("_"): value for name, value in params.items()}
+        return listed(self._core, (*_PATH, "transactions"), query, Transaction.of)
 
     @listing
     def usage(

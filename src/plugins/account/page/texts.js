@@ -158,6 +158,7 @@ const transactions = {
   types: {
     charge: 'Charge',
     topup: 'Top-up',
+    correction: 'Correction of a charge',
     adjustment: 'Adjustment',
     refund: 'Refund',
     repayment: 'Repayment',

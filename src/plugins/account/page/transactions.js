@@ -45,7 +45,7 @@ export async function open(context) {
       type: chosen.type,
       key: chosen.key,
       from: first && first.getTime() / 1000,
-      to: last && daysAgo(last, -1).getTime() / 1000 - 1,
+      to: last && daysAgo(last, -1).getTime() / 1000,
     }
     csv.href = `/account/api/${withQuery('transactions', { ...filter, format: 'csv' })}`
     const table = new Table({
@@ -169,6 +169,7 @@ class Table {
     const { context } = this.#options
     const { usage, amount } = row
     const worth = money(amount, context.me.currency)
+    // Of a version before; now they are of a type of their own.
     const isCorrection = row.type === 'adjustment' && row.request_id !== undefined
     const title = isCorrection
       ? t.correction

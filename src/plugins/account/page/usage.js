@@ -139,7 +139,7 @@ async function show({ context, chosen, keys, model, csv, signal }) {
     return [h('p', { class: 'notice warn', role: 'alert' }, t.tooLong(mostDays))]
   const query = {
     from: first.getTime() / 1000,
-    to: daysAgo(last, -1).getTime() / 1000 - 1,
+    to: daysAgo(last, -1).getTime() / 1000,
     bucket: 'hour',
     group_by: chosen.group === 'key' ? 'key' : 'model',
     ...(chosen.model && { model: chosen.model }),

@@ -1,0 +1,41 @@
+// The options of commands that list what an account's books have, and the query that they become.
+
+import type { Call, Options } from './command.ts'
+import { parseMoment } from './values.ts'
+
+export const timeOptions: Options = {
+  from: { value: 'TIME', help: 'from this time on: 2026-11-01, or 30d for the last 30 days' },
+  to: { value: 'TIME', help: 'before this time' },
+}
+
+export const originOptions: Options = {
+  model: { value: 'MODEL', help: 'only of this model' },
+  key: { value: 'KEY', help: 'only of the key with this id' },
+}
+
+export const csvOption: Options = {
+  csv: { help: 'CSV of all rows, the oldest first, for spreadsheets' },
+}
+
+/** The filters that were given, and more parameters; those without a value are left out. */
+export function queryOf(
+  call: Call,
+  more: Readonly<Record<string, string | undefined>> = {},
+): URLSearchParams {
+  const query = new URLSearchParams()
+  for (const name of ['from', 'to']) {
+    const text = call.text(name)
+    if (text !== undefined) query.set(name, `${parsePast(text)}`)
+  }
+  const words = { model: call.text('model'), key: call.text('key'), ...more }
+  for (const [name, value] of Object.entries(words)) if (value !== undefined) query.set(name, value)
+  return query
+}
+
+/** A day, a time, Unix seconds, or so long ago (`30d`), in Unix seconds. */
+export function parsePast(text: string, nowMs = Date.now()): number {
+  if (/^\d{9,11}$/.test(text)) return Number(text)
+  const moment = parseMoment(text, nowMs)
+  const now = Math.floor(nowMs / 1000)
+  return /^\d{4}-/.test(text) ? moment : now - (moment - now)
+}

@@ -1,0 +1,73 @@
+// tollgate usage: what was used, by hour or day, of one account or of all; as a table, JSON or CSV.
+
+import type { List } from '../http/page.ts'
+import type { UsageRow } from '../ledger/usage.ts'
+import { listJson, path } from './admin.ts'
+import { exit, tell, usageError } from './command.ts'
+import type { Admin, Call, Command } from './command.ts'
+import { csvOption, originOptions, queryOf, timeOptions } from './filters.ts'
+import { formatAmount, formatTime, table } from './table.ts'
+import type { Column } from './table.ts'
+
+export const usage: Command = {
+  name: 'usage',
+  words: ['ACCOUNT?'],
+  summary: 'requests, tokens and cost, of one account or of all',
+  options: {
+    ...timeOptions,
+    bucket: { value: 'SIZE', help: 'hour or day; if not given, day' },
+    by: { value: 'WHAT', help: 'model or key; without ACCOUNT also account' },
+    ...originOptions,
+    ...csvOption,
+  },
+  async run(call) {
+    const [account] = call.words
+    const target = account === undefined ? 'usage' : path`accounts/${account}/usage`
+    const query = queryOf(call, { bucket: call.text('bucket') ?? 'day', group_by: call.text('by') })
+    const admin = await call.admin()
+    if (call.has('csv')) {
+      if (call.isJson) throw usageError('Give --csv or --json, not both.')
+      query.set('format', 'csv')
+      await admin.download(`${target}?${query}`, call.io.stdout)
+      return exit.ok
+    }
+    const rows = await collectUsage(admin, target, query)
+    return tell(call, listJson(rows), table(columnsOf(call), rows))
+  },
+}
+
+/** All pages; one of them may be without rows. */
+async function collectUsage(
+  admin: Admin,
+  target: string,
+  query: URLSearchParams,
+): Promise<readonly UsageRow[]> {
+  const rows: UsageRow[] = []
+  for (;;) {
+    const page = await admin.get<List<UsageRow>>(`${target}?${query}`)
+    rows.push(...page.data)
+    if (!page.has_more || page.last_id === null) return rows
+    query.set('after', page.last_id)
+  }
+}
+
+function columnsOf(call: Call): readonly Column<UsageRow>[] {
+  const by = call.text('by')
+  const isOfAll = call.words.length === 0 && (by === 'account' || by === 'key')
+  return [
+    { title: 'FROM', cell: ({ start }) => formatTime(start) },
+    ...(isOfAll ? [{ title: 'ACCOUNT', cell: (row: UsageRow) => row.account_id ?? '-' }] : []),
+    ...(by === 'model' ? [{ title: 'MODEL', cell: (row: UsageRow) => row.model ?? '-' }] : []),
+    ...(by === 'key' ? [{ title: 'KEY', cell: (row: UsageRow) => row.key_id ?? '-' }] : []),
+    amount('REQUESTS', ({ requests }) => requests),
+    amount('IN', ({ prompt_tokens }) => prompt_tokens),
+    amount('CACHED', ({ cached_tokens }) => cached_tokens),
+    amount('OUT', ({ completion_tokens }) => completion_tokens),
+    amount('COST', ({ cost }) => cost),
+    amount('WAIVED', ({ waived = 0 }) => waived),
+  ]
+}
+
+function amount(title: string, of: (row: UsageRow) => number): Column<UsageRow> {
+  return { title, isNumber: true, cell: (row) => formatAmount(of(row)) }
+}

@@ -1,0 +1,109 @@
+// The ledger's part that no request waits for: what operators and customers ask about their money, credits, the audit and
+// the archive.
+
+import type { Admission } from './admission.ts'
+import { createArchive } from './archive.ts'
+import { audit, refsInGroups } from './audit.ts'
+import { toBalance } from './balance.ts'
+import { transactionLines, usageLines } from './books.ts'
+import type { ExportOptions } from './books.ts'
+import { creditOrder, creditRefusal, refuseMoreThanSpent } from './credit.ts'
+import type { CreditRequest } from './credit.ts'
+import type { Gate } from './gate.ts'
+import { readEntry, readPieces, readTransactions } from './journal.ts'
+import type { LedgerScripts } from './library.ts'
+import { countLow } from './low-accounts.ts'
+import type { Outbox } from './outbox.ts'
+import { textAt } from '../redis/scripts.ts'
+import type { ScriptLink } from '../redis/scripts.ts'
+import type { Spool } from './spool.ts'
+import type { ObjectStore } from '../store/store.ts'
+import { creditTransaction, toTransaction } from './transaction.ts'
+import type { Transaction } from './transaction.ts'
+import type { TransactionFilter, TransactionQuery } from './transaction-query.ts'
+import { readUsage, readUsagePieces } from './usage.ts'
+import type { UsageQuery } from './usage.ts'
+import { readPiecesOfAll, readUsageOfAll } from './usage-of-all.ts'
+import type { UsageOfAllQuery } from './usage-of-all.ts'
+
+export interface Credited {
+  readonly transaction: Transaction
+  readonly isRepeated: boolean
+}
+
+export interface BookkeepingOptions {
+  readonly link: ScriptLink
+  readonly scripts: LedgerScripts
+  readonly gate: Pick<Gate, 'pass'>
+  readonly admission: Pick<Admission, 'look' | 'planOf'>
+  readonly outbox: Pick<Outbox, 'credit'>
+  readonly spool: Pick<Spool, 'countLate'>
+  /** ms of Redis' time. */
+  readonly now: () => number
+  /** Where old journal entries go; without it they stay in Redis. */
+  readonly store?: ObjectStore | undefined
+  readonly journalKeepMs: number
+}
+
+/** Accounts whose journals are archived together: each may have a thousand entries in memory. */
+const archivedAtOnce = 8
+
+export type Bookkeeping = ReturnType<typeof bookkeeping>
+
+export function bookkeeping(options: BookkeepingOptions) {
+  const { link, scripts, spool, outbox, gate, admission, now, store, journalKeepMs } = options
+  const archive = store && createArchive({ redis: link.client, scripts, store })
+  const journal = { redis: link.client, archive }
+  return {
+    /** `isRepeated`: an earlier call with the same id, or for the same payment, had made this credit. */
+    async credit(request: CreditRequest): Promise<Credited> {
+      gate.pass()
+      const order = creditOrder(request, now())
+      const { ref, amount, type, reference } = order
+      if (amount < 0 || type === 'refund') {
+        const { spent } = await admission.look(ref)
+        refuseMoreThanSpent(order, spent)
+      }
+      const reply = await outbox.credit(order)
+      if (reply.word !== 'ok') throw creditRefusal(reply)
+      const isRepeated = reply.values[5] === 1
+      const made = creditTransaction(order, reply)
+      if (!isRepeated || reference === undefined) return { transaction: made, isRepeated }
+      // The payment may have been made by another call, with another note.
+      const entry = await readEntry(journal, ref, textAt(reply, 2))
+      return { transaction: entry ? toTransaction(entry) : made, isRepeated }
+    },
+    async balance(ref: string) {
+      const account = await admission.look(ref)
+      return toBalance(account, admission.planOf(ref))
+    },
+    transactions: (ref: string, query: TransactionQuery) => readTransactions(journal, ref, query),
+    /** All that match, the oldest first, as pieces of CSV. */
+    transactionsCsv: (ref: string, filter: TransactionFilter, to: ExportOptions) =>
+      transactionLines(readPieces(journal, ref, filter), to),
+    usage: (ref: string, query: UsageQuery) => readUsage(link.client, ref, query),
+    usageCsv: (ref: string, query: UsageQuery, to: ExportOptions) =>
+      usageLines(readUsagePieces(link.client, ref, query), to),
+    usageOfAll: (query: UsageOfAllQuery, signal?: AbortSignal) =>
+      readUsageOfAll(link.client, query, signal),
+    usageOfAllCsv: (query: UsageOfAllQuery, to: ExportOptions) =>
+      usageLines(readPiecesOfAll(link.client, query), to),
+    /** Recomputes one account or all from the journal, archived entries included. `late`: orders in this spool's late.ndjson. */
+    async audit(ref?: string) {
+      return { ...(await audit(journal, ref)), late: await spool.countLate() }
+    },
+    /** Accounts with fewer than `threshold` tokens available. Reads all of them. */
+    countLow: (threshold: number) => countLow(link.client, threshold),
+    /** Moves journal entries older than `journalKeepMs` to the store. Resolves with how many. Any gateway may do this at any time. */
+    async archive(): Promise<number> {
+      let count = 0
+      if (!archive) return count
+      const before = () => now() - journalKeepMs
+      for await (const refs of refsInGroups(link.client, archivedAtOnce)) {
+        const counts = await Promise.all(refs.map((ref) => archive.archive(ref, before())))
+        for (const one of counts) count += one
+      }
+      return count
+    },
+  }
+}

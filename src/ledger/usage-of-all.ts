@@ -1,0 +1,159 @@
+// GET /admin/usage: the usage of all accounts. By account or by key, rows are in pages of some accounts each; by model or
+// as one, they are sums over all accounts, which are read a few at a time. One such walk runs in a process, and it stops
+// when its caller leaves.
+
+import type { Redis } from '../redis/client.ts'
+import { asked } from '../redis/asked.ts'
+import { oneOf } from '../http/query.ts'
+import { parseIdPage } from '../http/page.ts'
+import { invalidParameter } from '../http/refusals.ts'
+import { keys } from '../redis/redis.ts'
+import { FairTurns } from '../sharing/fair-turns.ts'
+import { addUsage, bucketsOf, noUsage, parseUsageFilter, readSums, rowsOf } from './usage.ts'
+import type { UsageFilter, UsageList, UsageRow, UsageSums } from './usage.ts'
+
+export interface UsageOfAllQuery extends UsageFilter {
+  readonly groupBy?: 'account' | 'key' | 'model'
+  /** How many accounts a page has. */
+  readonly limit: number
+  /** An account's id: the page begins behind it. */
+  readonly after?: string
+}
+
+export const usageOfAllQuery = [
+  'from',
+  'to',
+  'bucket',
+  'model',
+  'key',
+  'group_by',
+  'limit',
+  'after',
+] as const
+
+export function parseUsageOfAllQuery(query: URLSearchParams): UsageOfAllQuery {
+  const groupBy = query.has('group_by')
+    ? oneOf(query, 'group_by', ['account', 'key', 'model'] as const)
+    : undefined
+  const { limit, after } = parseIdPage(query, 'acct')
+  const wanted = { ...parseUsageFilter(query), groupBy, limit, after }
+  if (!isPaged(wanted) && (query.has('limit') || query.has('after')))
+    throw invalidParameter('limit', 'Only "group_by=account" and "group_by=key" have pages.')
+  return wanted
+}
+
+/** Stops when the signal fires, between two groups of accounts. */
+export async function readUsageOfAll(
+  redis: Redis,
+  query: UsageOfAllQuery,
+  signal?: AbortSignal,
+): Promise<UsageList> {
+  if (isPaged(query)) return readPage(redis, query)
+  const data: UsageRow[] = []
+  for await (const rows of sumAccounts(redis, query)) {
+    signal?.throwIfAborted()
+    data.push(...rows)
+  }
+  return { object: 'list', data, first_id: null, last_id: null, has_more: false }
+}
+
+/** All rows, in pieces; some are empty, so that a reader that leaves ends the work. */
+export async function* readPiecesOfAll(
+  redis: Redis,
+  query: UsageOfAllQuery,
+): AsyncGenerator<readonly UsageRow[]> {
+  if (!isPaged(query)) return yield* sumAccounts(redis, query)
+  let { after } = query
+  for (;;) {
+    const { accounts, hasMore } = await readMembers(redis, after, accountsOfPiece)
+    for (const account of accounts) {
+      yield []
+      yield* rowsOfAccount(redis, query, account)
+    }
+    if (!hasMore) return
+    after = accounts.at(-1)?.id
+  }
+}
+
+const isPaged = ({ groupBy }: UsageOfAllQuery) => groupBy === 'account' || groupBy === 'key'
+
+const accountsOfPiece = 100
+/** Hashes of sums that one page reads at most, if it has more than one account. */
+const mostReads = 2000
+
+async function readPage(redis: Redis, query: UsageOfAllQuery): Promise<UsageList> {
+  const buckets = Math.max(1, bucketsOf(query).length)
+  const limit = Math.max(1, Math.min(query.limit, Math.floor(mostReads / buckets)))
+  const { accounts, hasMore } = await readMembers(redis, query.after, limit)
+  const data: UsageRow[] = []
+  for (const account of accounts)
+    for await (const rows of rowsOfAccount(redis, query, account)) data.push(...rows)
+  const [firstId, lastId] = [accounts[0]?.id ?? null, accounts.at(-1)?.id ?? null]
+  return { object: 'list', data, first_id: firstId, last_id: lastId, has_more: hasMore }
+}
+
+interface ListedAccount {
+  readonly id: string
+  readonly ref: string
+}
+
+/** The accounts behind `after`, in order of creation; those that were deleted have their usage still. */
+async function readMembers(redis: Redis, after: string | undefined, limit: number) {
+  // A member is `<id>:<ref>`, and `;` follows `:`.
+  const from = after === undefined ? '-' : `(${after};`
+  const read = (list: string) => redis.zrangebylex(list, from, '+', 'LIMIT', 0, limit + 1)
+  const found = await asked(Promise.all([keys.accounts, keys.deletedAccounts].map(read)))
+  // One that is being deleted is in both lists.
+  const members = [...new Set(found.flat())].toSorted(byBytes)
+  const accounts = members.slice(0, limit).map((member): ListedAccount => {
+    const [id = '', ref = ''] = member.split(':')
+    return { id, ref }
+  })
+  return { accounts, hasMore: members.length > limit }
+}
+
+const byBytes = (a: string, b: string) => (a < b ? -1 : Number(a > b))
+
+async function* rowsOfAccount(
+  redis: Redis,
+  { groupBy: by, ...filter }: UsageOfAllQuery,
+  { id: accountId, ref }: ListedAccount,
+): AsyncGenerator<readonly UsageRow[]> {
+  const groupBy = by === 'key' ? by : undefined
+  const { bucket } = filter
+  for await (const { number, sums } of readSums(redis, ref, { ...filter, groupBy })) {
+    yield rowsOf(sums, { number, bucket, groupBy, accountId })
+  }
+}
+
+/** The accounts of one walk at a time are read, however many there are. */
+const walks = new FairTurns(1)
+const accountsAtOnce = 2
+
+/** Its memory is that of the result: a row for each bucket and model. */
+async function* sumAccounts(
+  redis: Redis,
+  { groupBy: by, ...filter }: UsageOfAllQuery,
+): AsyncGenerator<readonly UsageRow[]> {
+  const groupBy = by === 'model' ? by : undefined
+  const buckets = new Map<number, Map<string, UsageSums>>(
+    bucketsOf(filter).map((number) => [number, new Map()]),
+  )
+  const add = async (ref: string) => {
+    for await (const { number, sums } of readSums(redis, ref, { ...filter, groupBy })) {
+      const groups = buckets.get(number)
+      for (const [group, more] of sums)
+        groups?.set(group, addUsage(groups.get(group) ?? noUsage, more))
+    }
+  }
+  let after: string | undefined
+  for (;;) {
+    const { accounts, hasMore } = await readMembers(redis, after, accountsAtOnce)
+    await walks.run('', () => Promise.all(accounts.map(({ ref }) => add(ref))))
+    yield []
+    if (!hasMore) break
+    after = accounts.at(-1)?.id
+  }
+  const { bucket } = filter
+  yield [...buckets].flatMap(([number, sums]) => rowsOf(sums, { number, bucket, groupBy }))
+}
