@@ -164,7 +164,6 @@ const transactions = {
     repayment: 'Repayment',
     allowance: 'Allowance',
   },
-  correction: 'Correction of a charge',
   columns: ['Date', 'What', 'Tokens', 'Amount', 'Balance after'],
   inOut: (/** @type {string} */ input, /** @type {string} */ output) =>
     `${input} in, ${output} out`,

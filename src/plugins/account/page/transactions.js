@@ -172,7 +172,7 @@ class Table {
     // Of a version before; now they are of a type of their own.
     const isCorrection = row.type === 'adjustment' && row.request_id !== undefined
     const title = isCorrection
-      ? t.correction
+      ? t.types.correction
       : (t.types[/** @type {keyof typeof t.types} */ (row.type)] ?? row.type)
     const about = [row.model, row.key_id && this.#nameOf(row.key_id)].filter(Boolean).join(' · ')
     return h(
