@@ -187,7 +187,9 @@ t.test(
     const page = await enter('Playground', { visitor: person })
     await page.getByLabel('Your message').fill('First')
     await page.keyboard.press('Enter')
-    await page.locator('.answer').waitFor()
+    // Then the session has the question, and its id is in the address.
+    await backend.request(0)
+    await page.waitForURL(/sess_/)
     const two = await tab({ visitor: person })
     await two.goto(page.url())
     await settled(two, 'Playground')
