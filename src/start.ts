@@ -128,7 +128,8 @@ async function greet(gateway: RunningGateway | Supervisor, file: string, out: Ou
   gateway.log.info({ url, admin: reachable(admin.address) }, 'listening')
   out.write(`tollgate: listening on ${url}, admin on ${reachable(admin.address)}\n`)
   const demo = await ensureDemo(gateway)
-  if (demo) out.write(demoText({ ...demo, url, admin: admin.address }))
+  const { plugins } = gateway.config
+  if (demo) out.write(demoText({ ...demo, url, admin: admin.address, plugins }))
   else out.write(keyText(file))
 }
 
@@ -172,22 +173,28 @@ interface DemoText {
   readonly model: string
   readonly url: string
   readonly admin: string
+  readonly plugins: ReadonlyMap<string, unknown>
 }
 
-function demoText({ key, model, url, admin }: DemoText): string {
+function demoText({ key, model, url, admin, plugins }: DemoText): string {
   const header = `-H 'Authorization: Bearer ${key}'`
   const body = JSON.stringify({
     model,
     stream: true,
     messages: [{ role: 'user', content: 'Hello!' }],
   })
+  const pages = [
+    plugins.has('docs') && `  docs     ${url}/docs\n`,
+    plugins.has('account') &&
+      '  account  npm run -s tollgate -- portal demo (prints a link to its page)\n',
+  ]
   return `
   A demo account with 1,000,000 tokens was made. Its key, shown only now:
 
     ${key}
 
   API      ${url}/v1
-  metrics  ${admin}/metrics
+${pages.filter(Boolean).join('')}  metrics  ${admin}/metrics
 
   Try it:
 
