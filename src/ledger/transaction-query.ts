@@ -6,7 +6,7 @@ import { pageQuery, parsePage, single } from '../http/page.ts'
 import type { Page } from '../http/page.ts'
 import { oneOf, parseSeconds } from '../http/query.ts'
 import { invalid } from '../http/refusals.ts'
-import { fieldsOf, isTransactionId, transactionTypes, typeOf } from './transaction.ts'
+import { fieldsOf, isTransactionId, lowestId, transactionTypes, typeOf } from './transaction.ts'
 import type { JournalEntry, TransactionType } from './transaction.ts'
 
 export interface TransactionFilter {
@@ -64,7 +64,7 @@ export function isFiltered({ type, model, key }: TransactionFilter): boolean {
 /** The excluded stream ids between which a read looks, in its direction. */
 export function edgesOf({ from, to }: TransactionFilter, isUpwards: boolean) {
   const below = from === undefined || from === 0 ? undefined : `${from * 1000 - 1}-${mostInMs}`
-  const above = to === undefined ? undefined : `${to * 1000}-0`
+  const above = to === undefined ? undefined : to === 0 ? lowestId : `${to * 1000}-0`
   return isUpwards ? { start: below, end: above } : { start: above, end: below }
 }
 

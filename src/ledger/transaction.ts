@@ -90,7 +90,7 @@ export function transactionId(id: string): string {
 
 const hex16 = (decimal: string) => BigInt(decimal).toString(16).padStart(16, '0')
 
-const lowestId = '0-1'
+export const lowestId = '0-1'
 const highestId = '18446744073709551615-18446744073709551614'
 
 const transactionPattern = /^txn_([0-9a-f]{16})([0-9a-f]{16})$/

@@ -103,6 +103,7 @@ t.test('any filter, order and size of pages: together they are what matches', as
     {},
     { from: 1001 },
     { to: 1002 },
+    { to: 0 },
     { from: 1001, to: 1004 },
     { from: 1003, to: 1003 },
     { model: 'org/m' },
