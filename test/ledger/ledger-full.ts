@@ -113,6 +113,7 @@ t.test('an admission that has begun to reap goes through', async (t) => {
     'm',
     'm {}',
     '',
+    '- - 0 0 1 0 1 0 1',
   ])
   t.match(reply, { word: 'ok', values: ['ok', Number, 1] })
   await roomy()

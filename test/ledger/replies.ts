@@ -44,7 +44,7 @@ t.test('a hold, with limits that reset at the end of the minute', async (t) => {
 t.test('a refusal, with what was reached; of an unknown key nothing is known', async (t) => {
   const limits = [3, 0, 100, 5]
   t.strictSame(
-    admitted('rate_limit_exceeded', 0, ...limits, 'requests', '40', 'a', 'k', '0', 100),
+    admitted('rate_limit_exceeded', 0, ...limits, 'requests', '40', 'a', 'k', '0', 100, '7000', 1),
     {
       is: 'answer',
       reaped: 0,
@@ -59,6 +59,8 @@ t.test('a refusal, with what was reached; of an unknown key nothing is known', a
         caller: { accountId: 'a', keyId: 'k' },
         owed: 0,
         mostTokens: 100,
+        renewsAtMs: 7000,
+        isHeld: true,
       },
     },
   )
@@ -76,7 +78,9 @@ t.test('what is to be asked again', async (t) => {
 
 t.test('an identity, and who is refused', async (t) => {
   const sums = ['1000', '200', '50', '3']
-  t.strictSame(identified('ok', 0, 'a', 'A', 'p', 'k', 'm n', ...sums, 'active', -1), {
+  const windows = ['30 12 7000 p', '100 day', 'day 1000 9999999999000 40']
+  const row = ['a', 'A', 'p', 'k', 'm n', ...sums, 'active', -1, ...windows]
+  t.strictSame(identified('ok', 0, ...row), {
     is: 'answer',
     reaped: 0,
     answer: {
@@ -92,6 +96,8 @@ t.test('an identity, and who is refused', async (t) => {
         reserved: 50,
         owed: 3,
         tokensPerMinute: undefined,
+        allowance: { left: 30, used: 12, endsMs: 7000 },
+        budget: { tokens: 100, every: 'day', used: 40, renews_at: 9_999_999_999 },
         nowMs,
       },
     },
