@@ -226,3 +226,9 @@ async function show(redis: Redis, ref: string, hmac: string): Promise<ApiKey> {
   if (!key) throw new GatewayError('key_not_found')
   return key
 }
+
+/** Ends the keys of the playground: their log-ins have ended. No new ones come meanwhile, because those are made for active accounts alone. */
+export async function endPageKeys(redis: Redis, ref: string): Promise<void> {
+  const hmacs = await redis.hkeys(keys.pageKeys(ref))
+  await redis.unlink(keys.pageKeys(ref), ...hmacs.map((hmac) => keys.key(ref, hmac)))
+}

@@ -16,7 +16,7 @@ import { readMembers } from '../redis/listing.ts'
 import { keys } from '../redis/redis.ts'
 import { forgetNames, nameOwner, takeName } from './account-names.ts'
 import type { TakenName, UniqueField } from './account-names.ts'
-import { createKeyBook, given } from './account-keys.ts'
+import { createKeyBook, endPageKeys, given } from './account-keys.ts'
 import { createErasure } from './account-erasure.ts'
 import { accountSettings, newRef } from './api-key.ts'
 import { redisSeconds } from './key-rows.ts'
@@ -135,6 +135,7 @@ async function set(
     if (name !== undefined) await redis.zadd(keys.accountNames, 0, nameMember(name, account.id))
     if (Object.keys(changes).length === 0) return
     await writeRows(redis, ref, [{ key: keys.account(ref), fields: changes }])
+    if (status === 'suspended') await endPageKeys(redis, ref)
   }).catch(async (error: unknown) => {
     // The deletion may have forgotten the account's names before this change took them.
     if (hasCode(error, 'account_deleted')) await forgetNames(redis, account.id)

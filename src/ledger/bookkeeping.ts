@@ -7,7 +7,7 @@ import { audit, refsInGroups } from './audit.ts'
 import { toBalance } from './balance.ts'
 import { transactionLines, usageLines } from './books.ts'
 import type { ExportOptions } from './books.ts'
-import { creditOrder, creditRefusal, refuseMoreThanSpent } from './credit.ts'
+import { creditOrder, creditRefusal } from './credit.ts'
 import type { CreditRequest } from './credit.ts'
 import type { Gate } from './gate.ts'
 import { readEntry, readPieces, readTransactions } from './journal.ts'
@@ -60,10 +60,8 @@ export function bookkeeping(options: BookkeepingOptions) {
       gate.pass()
       const order = creditOrder(request, now())
       const { ref, amount, type, reference } = order
-      if (amount < 0 || type === 'refund') {
-        const { spent } = await admission.look(ref)
-        refuseMoreThanSpent(order, spent)
-      }
+      // Expired holds are reaped first: they may have what is to be taken or given back.
+      if (amount < 0 || type === 'refund') await admission.look(ref)
       const reply = await outbox.credit(order)
       if (reply.word !== 'ok') throw creditRefusal(reply)
       const isRepeated = reply.values[5] === 1

@@ -42,13 +42,6 @@ export function isReference(text: string): boolean {
   return /^[\x21-\x7e]{1,255}$/.test(text)
 }
 
-/** For a refund that is asked for now. When Redis has forgotten and gets it again, what was spent may come back later. */
-export function refuseMoreThanSpent({ amount, type }: CreditOrder, spent: number): void {
-  if (type !== 'refund' || amount <= spent) return
-  const message = `The account has spent ${spent} tokens, and a refund gives back no more. Use an adjustment.`
-  throw invalidParameter('amount', message)
-}
-
 export function creditRefusal(reply: OrderReply): GatewayError {
   const { word } = reply
   if (word === 'insufficient_balance') {
@@ -65,6 +58,10 @@ export function creditRefusal(reply: OrderReply): GatewayError {
   if (word === 'reference_reused') {
     const message = `The payment was made before, with ${numberAt(reply, 3)} tokens. Check its reference and its amount.`
     return new GatewayError(word, { param: 'reference', message })
+  }
+  if (word === 'more_than_spent') {
+    const message = `The account has spent ${numberAt(reply, 2)} tokens, and a refund gives back no more. Use an adjustment.`
+    return invalidParameter('amount', message)
   }
   if (word === 'invalid_parameter') {
     const message =

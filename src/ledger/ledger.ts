@@ -132,7 +132,7 @@ function partsOf(options: LedgerOptions, spool: Spool) {
   const onProblem = (message: string, cause: unknown) => events.problem?.(message, cause)
   const onReaped = (count: number) => events.reaped?.(count)
   const outbox = new Outbox({
-    send: (order) => sendOrder(scripts, order),
+    send: (order, isFirst) => sendOrder(scripts, order, isFirst),
     isUp: () => link.up,
     connected,
     spool,

@@ -61,6 +61,7 @@ export const ledgerScripts = {
         'reference_reused',
         'invalid_parameter',
         'insufficient_balance',
+        'more_than_spent',
       ],
     },
     close: {

@@ -119,8 +119,12 @@ export function releaseOrder(ref: string, hmac: string, id: string): SettleOrder
 }
 
 /** Sends in this tick. */
-export function sendOrder(scripts: LedgerScripts, order: Order): Promise<OrderReply> {
-  return order.kind === 'settle' ? sendSettle(scripts, order) : sendCredit(scripts, order)
+export function sendOrder(
+  scripts: LedgerScripts,
+  order: Order,
+  isFirst = false,
+): Promise<OrderReply> {
+  return order.kind === 'settle' ? sendSettle(scripts, order) : sendCredit(scripts, order, isFirst)
 }
 
 function sendSettle(scripts: LedgerScripts, order: SettleOrder): Promise<OrderReply> {
@@ -131,10 +135,15 @@ function sendSettle(scripts: LedgerScripts, order: SettleOrder): Promise<OrderRe
   return scripts.run('settle', [...accountKeys(ref), keys.key(ref, hmac)], args)
 }
 
-function sendCredit(scripts: LedgerScripts, order: CreditOrder): Promise<OrderReply> {
+function sendCredit(
+  scripts: LedgerScripts,
+  order: CreditOrder,
+  isFirst: boolean,
+): Promise<OrderReply> {
   const { ref, id, amount, hash, type, meta, at, reference = '' } = order
   const names = [...accountKeys(ref), keys.credit(ref, id), keys.payments(ref)]
-  return scripts.run('credit', names, [`${amount}`, hash, type, meta, `${at}`, reference])
+  const first = isFirst ? '1' : ''
+  return scripts.run('credit', names, [`${amount}`, hash, type, meta, `${at}`, reference, first])
 }
 
 /** A backend reported so many balance tokens more than its request can have used. */

@@ -11,7 +11,8 @@ import type { Linked } from '../sharing/linked-list.ts'
 import type { Spool } from './spool.ts'
 
 export interface OutboxOptions {
-  readonly send: (order: Order) => Promise<OrderReply>
+  /** `isFirst`: the order has never been made, as far as this gateway knows. */
+  readonly send: (order: Order, isFirst?: boolean) => Promise<OrderReply>
   readonly isUp: () => boolean
   readonly connected: ConnectedClock
   readonly spool: Spool
@@ -84,7 +85,7 @@ export class Outbox {
     if (!isUp()) throw unavailable()
     // To refuse a credit is better than to make it and report a failure.
     if (spool.isFailing) throw unavailable(new Error('the spool can not be written'))
-    const reply = await this.#counted(send(order))
+    const reply = await this.#counted(send(order, true))
     if (reply.word !== 'ok') return reply
     const entry = newEntry(order)
     this.#keepAnswered(entry)

@@ -52,7 +52,8 @@ export async function readUsageOfAll(
   const data: UsageRow[] = []
   for await (const rows of sumAccounts(redis, query)) {
     signal?.throwIfAborted()
-    data.push(...rows)
+    // No spread: there may be more rows than a call takes arguments.
+    for (const row of rows) data.push(row)
   }
   return { object: 'list', data, first_id: null, last_id: null, has_more: false }
 }

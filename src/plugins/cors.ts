@@ -73,7 +73,8 @@ export const cors: Plugin<z.infer<typeof schema>> = {
 
 function allow(x: Exchange, allowed: ReadonlySet<string>): void {
   // The account page is called by itself alone.
-  if (x.route.listener === 'admin' || x.route.path.startsWith('/account')) return
+  const isOfPage = x.path === '/account' || x.path.startsWith('/account/')
+  if (x.route.listener === 'admin' || isOfPage) return
   const origin = x.headers.origin
   x.replyHeaders.Vary = 'Origin'
   if (!origin || !(allowed.has('*') || allowed.has(origin))) return

@@ -145,6 +145,13 @@ t.test('while a secret is replaced, both are good, and either of several signatu
   t.equal(await deliver(account.id, { header }), 200)
 })
 
+t.test('an empty secret, which everybody knows, starts nothing', async (t) => {
+  for (const empty of [`${secret},`, `,${secret}`, ' ']) {
+    const env = { STRIPE_WEBHOOK_SECRET: empty }
+    await t.rejects(startScript(t, gateway.adminUrl, env), /exit 1: .*STRIPE_WEBHOOK_SECRET/s)
+  }
+})
+
 t.test('only what was paid counts, also when the money comes later', async (t) => {
   const account = await gateway.account(0)
   const { deliver } = await startScript(t, gateway.adminUrl)

@@ -92,6 +92,29 @@ t.test('credits', async (t) => {
     t.same((await ledger.audit(caller.ref)).differences, [])
   })
 
+  t.test('of two refunds at once, the second gets no more than is left', async (t) => {
+    const caller = await makeAccount(link)
+    await topUp(ledger, caller, 100)
+    await ledger.settle(await ledger.admit(request(caller, 50)), used(50))
+    const refund = (idempotencyId: string) =>
+      ledger.credit({ ref: caller.ref, idempotencyId, amount: 40, type: 'refund' })
+    const made = await Promise.allSettled([refund('one'), refund('two')])
+    t.equal(made.filter(({ status }) => status === 'fulfilled').length, 1)
+    t.match(await ledger.balance(caller.ref), { spent: 10 })
+    t.same((await ledger.audit(caller.ref)).differences, [])
+  })
+
+  t.test('a repeated refund is answered as before, though less is spent now', async (t) => {
+    const caller = await makeAccount(link)
+    await topUp(ledger, caller, 100)
+    await ledger.settle(await ledger.admit(request(caller, 50)), used(50))
+    const refund = () =>
+      ledger.credit({ ref: caller.ref, idempotencyId: 'r', amount: 40, type: 'refund' })
+    const { transaction } = await refund()
+    t.match(await refund(), { isRepeated: true, transaction: { id: transaction.id } })
+    t.match(await ledger.balance(caller.ref), { spent: 10 })
+  })
+
   t.test('a refund pays first what is owed', async (t) => {
     const caller = await makeAccount(link)
     await topUp(ledger, caller, 10)

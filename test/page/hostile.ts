@@ -43,6 +43,7 @@ const answers: Readonly<Record<string, string>> = {
     '[click](java&#x0A;script:globalThis.ran=1) [click](JaVaScRiPt&colon;globalThis.ran=1)',
   'data link': '[click](data:text/html,<script>globalThis.ran=1</script>)',
   'link that logs in': '[click](/account#link=AAAAAAAAAAAA.stolen)',
+  'link that is led here': '[click](https://127.0.0.1/account#link=AAAAAAAAAAAA.stolen)',
   svg: `<svg onload="globalThis.ran='svg'"><animate onbegin="globalThis.ran='svg'" attributeName=x></svg>`,
   'math and mutations': `<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=globalThis.ran=1&gt;">`,
   'open elements': '<div><table><a href="x">*text',

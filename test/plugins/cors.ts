@@ -46,6 +46,8 @@ t.test('off, OPTIONS is a method like any other, and no page may read an answer'
 
 t.test('a preflight is answered 204 before any key', async (t) => {
   const gateway = await startFor(t, `['${origin}']`)
+  const ofPage = await gateway.preflight(origin, '/account/api/login')
+  t.equal(ofPage.headers.get('access-control-allow-origin'), null, 'the account page is for itself')
   const { status, headers } = await gateway.preflight(origin)
   t.equal(status, 204)
   t.equal(headers.get('access-control-allow-origin'), origin)

@@ -43,6 +43,15 @@ t.test('a key of the playground works for an hour and stands in no list', async 
   await t.rejects(identify(one.key), { code: 'api_key_expired' })
 })
 
+t.test('a suspension ends the keys for good', async (t) => {
+  const { accounts, enter, make, identify } = await start(t)
+  const { key } = await make(await enter())
+  await accounts.setAccount('owner', { status: 'suspended' })
+  await accounts.setAccount('owner', { status: 'active' })
+  await t.rejects(identify(key), { code: 'invalid_api_key' })
+  t.ok(await identify((await make(await enter())).key), 'a new log-in has new ones')
+})
+
 t.test('log-out ends the keys of that log-in, and no others', async (t) => {
   const { portal, enter, make, identify } = await start(t)
   const [mine, other] = [await enter(), await enter()]

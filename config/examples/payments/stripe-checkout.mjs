@@ -12,7 +12,12 @@ import { createServer } from 'node:http'
 const file = process.argv[2] ?? 'stripe-checkout.json'
 const { listen, admin, tokens } = JSON.parse(readFileSync(file, 'utf8'))
 /** Two, with a comma between them, while a secret is being replaced. */
-const secrets = needed('STRIPE_WEBHOOK_SECRET').split(',')
+const secrets = needed('STRIPE_WEBHOOK_SECRET')
+  .split(',')
+  .map((secret) => secret.trim())
+// Anybody can sign with an empty secret.
+if (secrets.includes(''))
+  throw new Error('A secret in STRIPE_WEBHOOK_SECRET is empty. Remove its comma.')
 const adminToken = needed('TOLLGATE_ADMIN_TOKEN')
 
 const toleranceS = 300
@@ -86,7 +91,7 @@ function checkSignature(header, body) {
     .filter(([name]) => name === 'v1')
     .map(([, hex = '']) => Buffer.from(hex, 'hex'))
   const isRight = secrets.some((secret) => {
-    const expected = createHmac('sha256', secret.trim()).update(`${time}.`).update(body).digest()
+    const expected = createHmac('sha256', secret).update(`${time}.`).update(body).digest()
     return given.some((one) => one.length === expected.length && timingSafeEqual(one, expected))
   })
   if (!isRight) throw new Refusal(400, 'the signature is wrong')

@@ -4,15 +4,16 @@
 -- KEYS: account, hold leases, hold rows, journal, the answer that is stored for the idempotency id, payments
 -- ARGV: 1 amount, signed; 2 hash of the request; 3 type: topup | adjustment | refund; 4 meta;
 --       5 when the credit was first made, ms: one older than a day without a stored answer is refused as late;
---       6 the payment's reference, or ''
+--       6 the payment's reference, or ''; 7 '1' = it is sent for the first time: a refund of more than was spent is then
+--         refused. One that was made, and that Redis has forgotten, is made again whatever Redis knows to be spent
 -- Reply: ok, now, entry id, amount, balance, 1 = it was made before
 --      | late, now | account_not_found, now | account_deleted, now | idempotency_key_reused, now
 --      | reference_reused, now, entry id, amount | invalid_parameter, now
---      | insufficient_balance, now, available, owed
+--      | insufficient_balance, now, available, owed | more_than_spent, now, what was spent
 
 local answer_key, payments = KEYS[5], KEYS[6]
 local amount, hash, kind, meta, first_made = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
-local reference = ARGV[6]
+local reference, is_first = ARGV[6], ARGV[7] == '1'
 local is_refund = kind == 'refund'
 
 local now = now_ms()
@@ -34,6 +35,9 @@ if paid then
 end
 if call('HEXISTS', account_key, 'closed_at') == 1 then return { 'account_deleted', now } end
 if now - first_made > DAY_MS then return { 'late', now } end
+if is_refund and is_first and amount > account.spent then
+  return { 'more_than_spent', now, int(math.max(0, account.spent)) }
+end
 local before = account.granted - account.spent
 local is_too_much = amount > MAX_AMOUNT - before
   or (not is_refund and amount > MAX_AMOUNT - account.granted)

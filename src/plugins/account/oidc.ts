@@ -54,6 +54,8 @@ export function oidcRoutes(parts: OidcParts): readonly Route[] {
     get('callback', async (x) => {
       try {
         const kept = keptIn(access.cookieOf(x.headers, cookie), sealKey)
+        // Before the state is used up: another site can send a browser here, and must not use up a state that it does not know.
+        if (x.query.getAll('state').join() !== kept.state) throw byState()
         await answerOnce(parts, kept)
         const person = await provider.finish(new URL(`${redirectUri}?${x.query}`), kept)
         const { ref } = await join({ ...parts.gateway, ...parts }, admit(person, parts.settings))
@@ -76,14 +78,18 @@ function keptIn(sealed: string | undefined, sealKey: Buffer): Kept {
   } catch {
     // Refused below, as what is too old.
   }
-  throw new GatewayError('login_refused', { cause: new Error('by its state') })
+  throw byState()
+}
+
+function byState(): GatewayError {
+  return new GatewayError('login_refused', { cause: new Error('by its state') })
 }
 
 /** Throws when an answer with this state has come before. */
 async function answerOnce({ gateway }: OidcParts, { state }: Kept): Promise<void> {
   const name = keys.answeredState(hash('sha256', state, 'base64url'))
   const set = await asked(gateway.redis.client.set(name, '1', 'EX', answerSeconds, 'NX'))
-  if (set === null) throw new GatewayError('login_refused', { cause: new Error('by its state') })
+  if (set === null) throw byState()
 }
 
 /** The page says what was wrong; the log says why. */

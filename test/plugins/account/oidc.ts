@@ -147,6 +147,7 @@ t.test('an answer counts once, for the browser that asked, with its own state', 
   const bob = page.person()
   const own = await bob.go(start, isCallback)
   t.equal(await bob.go(own.replace(/state=[^&]+/, 'state=another')), error)
+  t.equal(await bob.go(own), `${page.origin}/account`, 'another site has not used his state up')
 })
 
 t.test('neither route leads anywhere else', async (t) => {

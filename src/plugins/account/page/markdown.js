@@ -72,8 +72,10 @@ async function make() {
  */
 function isElsewhere(href) {
   if (href === null || !URL.canParse(href)) return false
-  const { protocol, origin } = new URL(href)
-  return ['https:', 'http:', 'mailto:'].includes(protocol) && origin !== location.origin
+  const { protocol, hostname } = new URL(href)
+  // By its host: http:// may lead to https:// here, and a dot at the end to the same host.
+  const isHere = hostname.replace(/\.$/, '') === location.hostname
+  return ['https:', 'http:', 'mailto:'].includes(protocol) && !isHere
 }
 
 /** @param {string} text */
