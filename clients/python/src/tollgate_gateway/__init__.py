@@ -46,6 +46,7 @@ from ._version import __version__
 
 __all__ = [
     "APIError",
+    "Allowance",
     "AppliedPrice",
     "AsyncChatStream",
     "AsyncDownload",
@@ -55,10 +56,9 @@ __all__ = [
     "AsyncTollgate",
     "AuthenticationError",
     "BadRequestError",
-    "Allowance",
     "Balance",
-    "Budget",
     "Billing",
+    "Budget",
     "Chat",
     "ChatCompletion",
     "ChatMessage",
