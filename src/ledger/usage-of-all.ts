@@ -9,7 +9,8 @@ import { parseIdPage } from '../http/page.ts'
 import { invalidParameter } from '../http/refusals.ts'
 import { keys } from '../redis/redis.ts'
 import { FairTurns } from '../sharing/fair-turns.ts'
-import { addUsage, bucketsOf, noUsage, parseUsageFilter, readSums, rowsOf } from './usage.ts'
+import { addUsage, bucketsOf, noUsage, parseUsageFilter } from './usage.ts'
+import { readSums, rowsOf, usageQuery } from './usage.ts'
 import type { UsageFilter, UsageList, UsageRow, UsageSums } from './usage.ts'
 
 export interface UsageOfAllQuery extends UsageFilter {
@@ -20,16 +21,7 @@ export interface UsageOfAllQuery extends UsageFilter {
   readonly after?: string
 }
 
-export const usageOfAllQuery = [
-  'from',
-  'to',
-  'bucket',
-  'model',
-  'key',
-  'group_by',
-  'limit',
-  'after',
-] as const
+export const usageOfAllQuery = [...usageQuery, 'limit', 'after'] as const
 
 export function parseUsageOfAllQuery(query: URLSearchParams): UsageOfAllQuery {
   const groupBy = query.has('group_by')

@@ -253,5 +253,3 @@ export const objects = {
     'message_id?': text('With `session_busy`: the message that is being generated.'),
   },
 } satisfies Readonly<Record<string, Fields>>
-
-export type ObjectTitle = keyof typeof objects

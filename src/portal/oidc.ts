@@ -6,7 +6,7 @@ import { hash } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { newAccountSeed } from '../accounts/accounts.ts'
 import type { Accounts, StoredAccount } from '../accounts/accounts.ts'
-import { GatewayError } from '../errors.ts'
+import { GatewayError, hasCode } from '../errors.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Claims, Person } from './provider.ts'
 import type { OidcSettings } from './settings.ts'
@@ -109,8 +109,7 @@ async function findOrMake(
       return await accounts.createAccount(fields, seed)
     } catch (error) {
       // Another account has the name, or another log-in of the same person is making the account now.
-      const isTaken = error instanceof GatewayError && error.code === 'invalid_parameter'
-      if (!isTaken) throw error
+      if (!hasCode(error, 'invalid_parameter')) throw error
     }
     await pause(waitMs)
   }

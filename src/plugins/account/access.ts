@@ -15,7 +15,7 @@ import { entryOf } from '../../portal/secrets.ts'
 import { pageOrigin, portalSettings } from '../../portal/settings.ts'
 import { protect } from './headers.ts'
 
-export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
+type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
 /** A route for those who are logged in. */
 export type PageRoute = (

@@ -46,7 +46,7 @@ export function oidcRoutes(parts: OidcParts): readonly Route[] {
         const { url, begun } = await provider.begin(redirectUri)
         const kept: Kept = { ...begun, atMs: Date.now() }
         const value = seal(JSON.stringify(kept), sealKey)
-        return leadTo(url, [setCookie(cookie, value, { ...page, seconds: answerSeconds })])
+        return leadTo(url, setCookie(cookie, value, { ...page, seconds: answerSeconds }))
       } catch (error) {
         return failed(parts, x, error)
       }
@@ -62,7 +62,7 @@ export function oidcRoutes(parts: OidcParts): readonly Route[] {
         const { secret } = await parts.portal.open(ref)
         const before = access.cookieOf(x.headers)
         if (before !== undefined) await parts.portal.leave(entryOf(before))
-        return leadTo('/account', [setCookie('tollgate', secret, page)])
+        return leadTo('/account', setCookie('tollgate', secret, page))
       } catch (error) {
         return failed(parts, x, error)
       }
@@ -97,7 +97,7 @@ function failed({ gateway, access }: OidcParts, x: Exchange, thrown: unknown): A
   const error = asGatewayError(thrown)
   const { code } = access.refuse(x, error) ?? error
   gateway.log.warn({ request_id: x.id, code, reason: reasonOf(error) }, 'a log-in was refused')
-  return leadTo(`/account#error=${code}`, [])
+  return leadTo(`/account#error=${code}`)
 }
 
 /** Without what the provider has answered: that may hold tokens. */
@@ -105,14 +105,13 @@ function reasonOf({ cause, message }: GatewayError): string {
   return cause instanceof Error ? cause.message : message
 }
 
-function leadTo(location: string, cookies: readonly string[]): Answer {
-  const [set] = cookies
+function leadTo(location: string, cookie?: string): Answer {
   return {
     status: 303,
     headers: {
       Location: location,
       'Cache-Control': 'no-store',
-      ...(set !== undefined && { 'Set-Cookie': set }),
+      ...(cookie !== undefined && { 'Set-Cookie': cookie }),
     },
     body: '',
   }

@@ -31,7 +31,7 @@ export function newKey(made, { model: any, close }) {
  * @param {string} text
  * @param {boolean} [isFirst]
  */
-export function copyButton(text, isFirst = false) {
+function copyButton(text, isFirst = false) {
   const label = h('span', {}, t.copy)
   const copy = async () => {
     await navigator.clipboard.writeText(text).then(

@@ -102,7 +102,7 @@ export function choice(options, chosen) {
 }
 
 /** @param {Date} date */
-export function isoOf(date) {
+function isoOf(date) {
   const two = (/** @type {number} */ value) => String(value).padStart(2, '0')
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`
 }
