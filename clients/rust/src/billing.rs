@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::client::Client;
 use crate::list::List;
 use crate::request::Request;
-use crate::types::{Balance, Extra, TransactionType, Usage};
+use crate::types::{Extra, TransactionType, Usage};
 
 /// The account's balance. From [`Client::billing`].
 #[derive(Debug, Clone)]
@@ -31,6 +31,72 @@ impl Billing {
     pub fn usage(&self) -> List<UsageSum> {
         List::new(&self.client, self.client.inner.address.api(&["billing", "usage"]))
     }
+}
+
+/// What is left. In tokens.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Balance {
+    /// `token`
+    pub unit: String,
+    /// `granted − spent`
+    pub balance: i64,
+    /// Held for answers that are being generated.
+    pub reserved: i64,
+    /// `balance − reserved`: what a new request may cost.
+    pub available: i64,
+    /// The sum of all that was added.
+    pub granted: i64,
+    /// The sum of all charges that were paid.
+    pub spent: i64,
+    /// Used and not yet paid: paid first from what comes in.
+    pub owed: i64,
+    /// The part of `balance` that the plan gives anew in each window. It is spent first.
+    pub allowance: Option<Allowance>,
+    /// Caps what the account may spend in each window.
+    pub budget: Option<Budget>,
+    /// Unix seconds.
+    pub updated_at: u64,
+    /// Everything else.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+/// What a plan gives anew in each window. In tokens.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Allowance {
+    /// What each window begins with.
+    pub tokens: i64,
+    /// `day`, `week` or `month`; none when the plan gives no more.
+    pub every: Option<String>,
+    /// What is left of it.
+    pub left: i64,
+    /// Unix seconds.
+    pub renews_at: Option<u64>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+/// A cap on what may be spent in each window. In tokens.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Budget {
+    /// The cap.
+    pub tokens: i64,
+    /// `day`, `week` or `month`.
+    pub every: String,
+    /// Charges of this window, and what is held for answers that are being generated.
+    pub used: i64,
+    /// Unix seconds; none while no window runs.
+    pub renews_at: Option<u64>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 /// One change of the balance.

@@ -29,7 +29,7 @@ mod types;
 mod upload;
 
 pub use api_error::ApiError;
-pub use billing::{AppliedPrice, Billing, Transaction, UsageSum};
+pub use billing::{Allowance, AppliedPrice, Balance, Billing, Budget, Transaction, UsageSum};
 pub use call::Call;
 pub use chat::{Chat, ChatRequest, ChatStream};
 pub use client::{Client, ClientBuilder};
@@ -42,10 +42,7 @@ pub use message_stream::MessageStream;
 pub use messages::{Message, Messages, OnDisconnect};
 pub use models::{Model, ModelPrice, Models};
 pub use sessions::{SessionParams, Sessions};
-pub use types::{
-    Allowance, Balance, Budget, ChatMessage, Extra, FileObject, FinishReason, MessageStatus, Role, Session,
-    TransactionType, Usage,
-};
+pub use types::{ChatMessage, Extra, FileObject, FinishReason, MessageStatus, Role, Session, TransactionType, Usage};
 pub use upload::Upload;
 
 /// The HTTP library, for what the client takes of it.
