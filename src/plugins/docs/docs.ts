@@ -2,13 +2,16 @@
 // Swagger UI of the npm package, served from here: the page loads nothing from anywhere else. Both need no key, and name
 // no model, plan or account.
 
+import { join } from 'node:path'
 import { noKeys } from '../../config/schema.ts'
-import { GatewayError } from '../../errors.ts'
 import { answering } from '../../exchange.ts'
 import type { Answer, Exchange, Route } from '../../exchange.ts'
+import { assetAnswer, assetOf, createAssets, packageFile } from '../../http/assets.ts'
 import { openapi } from '../../openapi/document.ts'
 import type { Plugin } from '../../plugin.ts'
-import { assetAnswer, assetOf, files, readAsset } from './assets.ts'
+
+const own = (name: string) => [name, join(import.meta.dirname, name)] as const
+const ofViewer = (name: string) => [name, packageFile('swagger-ui-dist', name)] as const
 
 export const docs: Plugin = {
   name: 'docs',
@@ -16,11 +19,17 @@ export const docs: Plugin = {
   async setup({ config }) {
     const text = JSON.stringify(openapi((plugin) => config.plugins.has(plugin)))
     const document = await assetOf(Buffer.from(text), 'application/json')
+    const files = [
+      ...['page.html', 'page.js'].map(own),
+      ...['swagger-ui-bundle.js', 'swagger-ui.css'].map(ofViewer),
+    ]
+    const asset = createAssets(new Map(files))
+    const page = async (x: Exchange, name: string) => guarded(await asset(x, name))
     return {
       routes: [
         route('/openapi.json', async (x) => assetAnswer(x, document)),
-        route('/docs', async (x) => guarded(x, 'page.html')),
-        route('/docs/:file', async (x) => guarded(x, x.params.file ?? '')),
+        route('/docs', (x) => page(x, 'page.html')),
+        route('/docs/:file', (x) => page(x, x.params['file'] ?? '')),
       ],
     }
   },
@@ -42,9 +51,7 @@ const policy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-async function guarded(x: Exchange, name: string): Promise<Answer> {
-  if (!files.has(name)) throw new GatewayError('route_not_found')
-  const answer = assetAnswer(x, await readAsset(name))
+function guarded(answer: Answer): Answer {
   const guards = {
     'Content-Security-Policy': policy,
     'X-Content-Type-Options': 'nosniff',

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
-import { gunzipSync } from 'node:zlib'
 import t from 'tap'
 import { startPage } from '../../fixtures/account-page.ts'
 import { codeOf } from '../../fixtures/gateway.ts'
@@ -23,7 +22,7 @@ t.test('the page is served with its policy, and again only if it has changed', a
     'referrer-policy': 'no-referrer',
     'cross-origin-opener-policy': 'same-origin',
     'cache-control': 'no-cache',
-    etag: /^"[\w-]{22}/,
+    etag: /^W\/"[0-9a-f]{32}"$/,
   })
   const etag = answer.headers.get('etag') ?? ''
   const again = await page('/account', { headers: { 'if-none-match': `"x", ${etag}` } })
@@ -31,30 +30,6 @@ t.test('the page is served with its policy, and again only if it has changed', a
   t.equal(await again.text(), '')
   t.equal((await page('/account', { headers: { 'if-none-match': '"x"' } })).status, 200)
   t.equal(await (await page('/account/index.html')).text(), index)
-})
-
-t.test('gzip for who takes it', async (t) => {
-  const { url } = await startPage(t)
-  const raw = async (encoding: string) => {
-    const { port } = new URL(url)
-    const socket = connect(Number(port), '127.0.0.1')
-    const request = `GET /account HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAccept-Encoding: ${encoding}\r\nConnection: close\r\n\r\n`
-    socket.end(request)
-    const bytes = Buffer.concat(await socket.toArray())
-    const at = bytes.indexOf('\r\n\r\n')
-    return { head: bytes.subarray(0, at).toString(), body: bytes.subarray(at + 4) }
-  }
-  for (const encoding of ['gzip', 'deflate, gzip;q=0.5', 'br,gzip']) {
-    const { head, body } = await raw(encoding)
-    t.match(head, /Content-Encoding: gzip/, encoding)
-    t.match(head, /Vary: Accept-Encoding/)
-    t.equal(gunzipSync(body).toString(), index)
-  }
-  for (const encoding of ['', 'br', 'gzip;q=0', 'xgzip']) {
-    const { head, body } = await raw(encoding)
-    t.notMatch(head, /Content-Encoding/, encoding)
-    t.equal(body.toString(), index)
-  }
 })
 
 t.test('no path leads to another file', async (t) => {

@@ -1,6 +1,9 @@
+import { rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import t from 'tap'
-import { assetAnswer, assetOf, files, readAsset } from '../../../src/plugins/docs/assets.ts'
+import { assetAnswer, assetOf, createAssets, packageFile } from '../../src/http/assets.ts'
+import { tempDir } from '../fixtures/temp-dir.ts'
 
 const asset = await assetOf(Buffer.from('some text '.repeat(100)), 'text/plain')
 
@@ -49,15 +52,22 @@ t.test('another content has another tag', async (t) => {
   t.not((await assetOf(Buffer.from('other'), 'text/plain')).tag, asset.tag)
 })
 
-t.test('each file can be read, and no other', async (t) => {
-  for (const name of files.keys()) t.ok((await readAsset(name)).plain.length > 0, name)
-  await t.rejects(readAsset('../assets.ts'))
-  t.equal(await readAsset('page.js'), await readAsset('page.js'), 'once')
+t.test('a file is there under its name alone, and is read once it can be', async (t) => {
+  const path = join(await tempDir(t), 'a.js')
+  const answer = createAssets(new Map([['sub/a.js', path]]))
+  const get = async (name: string) => answer({ headers: {} }, name)
+  await t.rejects(get('sub/a.js'), { code: 'ENOENT' })
+  writeFileSync(path, 'text')
+  const found = await get('sub/a.js')
+  t.match(found, { status: 200, headers: { 'Content-Type': 'text/javascript; charset=utf-8' } })
+  rmSync(path)
+  t.same(await get('sub/a.js'), found, 'kept')
+  for (const name of ['a.js', path, 'sub/../sub/a.js', '__proto__', '']) {
+    await t.rejects(get(name), { code: 'route_not_found' }, name)
+  }
 })
 
-t.test('no file asks another host for anything', async (t) => {
-  for (const name of ['page.html', 'page.js', 'swagger-ui.css']) {
-    const text = String((await readAsset(name)).plain)
-    t.notMatch(text, /(?:src|href)="(?:https?:)?\/\/|url\(["']?(?:https?:)?\/\/|@import/, name)
-  }
+t.test('what would fail at every request fails at once', async (t) => {
+  t.throws(() => createAssets(new Map([['a', '/a.exe']])), /no type is known/)
+  t.throws(() => packageFile('no-such-package', 'a.js'), /no-such-package/)
 })
