@@ -5,11 +5,9 @@ import type { Test } from 'tap'
 import { budgetText } from '../../src/budget.ts'
 import { parseHoldRow } from '../../src/ledger/hold-rows.ts'
 import type { Ledger } from '../../src/ledger/ledger.ts'
-import { ledgerScripts } from '../../src/ledger/library.ts'
 import { releaseOrder, sendOrder } from '../../src/ledger/orders.ts'
 import { accountKeys, keys } from '../../src/redis/redis.ts'
-import { createScripts } from '../../src/redis/scripts.ts'
-import { handWindows, shortWindows } from '../fixtures/borders.ts'
+import { openWindows, shortWindows } from '../fixtures/borders.ts'
 import {
   connectLink,
   makeAccount,
@@ -34,28 +32,20 @@ interface Budgets {
 }
 
 /** An account with 10,000 tokens. */
-async function open(t: Test, budgets: Budgets, leaseMs = 30_000) {
-  const link = await connectLink(t, server.socket)
-  const windows = handWindows()
-  const ledger = await openLedger(t, { link, windows, leaseMs })
-  const caller = await makeAccount(link, {
-    account: budgets.account ? { budget: budgets.account } : {},
-    key: budgets.key ? { budget: budgets.key } : {},
+async function open(t: Test, { account, key }: Budgets, leaseMs?: number) {
+  const opened = await openWindows(t, server, {
+    leaseMs,
+    account: account ? { budget: account } : {},
+    key: key ? { budget: key } : {},
   })
-  const { ref } = caller
+  const { link, ledger, caller, ref, setAccount } = opened
   await topUp(ledger, caller, 10_000)
-  const spendNow = async (tokens: number, of = caller) =>
-    ledger.settle(await ledger.admit(request(of, tokens)), used(tokens))
   const usedOf = async (field: string) =>
     Number((await link.client.hget(keys.account(ref), field))?.split(' ')[3] ?? -1)
   const spent = () => usedOf('window')
   const spentOfKey = () => usedOf(`window:key_${ref}:month`)
-  const sound = async () => t.same((await ledger.audit(ref)).differences, [], 'it adds up')
-  const passBorder = () => windows.pass(link, caller)
-  const scripts = createScripts({ link, library: ledgerScripts })
-  const setBudget = (budget: string) => link.client.hset(keys.account(ref), { budget })
-  const parts = { link, ledger, windows, caller, ref, scripts, setBudget }
-  return { ...parts, spendNow, spent, spentOfKey, sound, passBorder }
+  const setBudget = (budget: string) => setAccount({ budget })
+  return { ...opened, spent, spentOfKey, setBudget }
 }
 
 /** A further key of the account. */
@@ -410,17 +400,7 @@ t.test(
     const calls = async () => {
       const stats = await link.client.info('commandstats')
       const counts = [...stats.matchAll(/cmdstat_(\w+):calls=(\d+)/g)]
-      const names = [
-        'hget',
-        'hmget',
-        'hset',
-        'hdel',
-        'hincrby',
-        'hexists',
-        'exists',
-        'xadd',
-        'zadd',
-      ]
+      const names = 'hget hmget hset hdel hincrby hexists exists xadd zadd'.split(' ')
       return counts
         .filter(([, name]) => names.includes(name ?? ''))
         .reduce((sum, [, , count]) => sum + Number(count), 0)

@@ -4,12 +4,11 @@ import t from 'tap'
 import type { Test } from 'tap'
 import type { Plan } from '../../src/config/config.ts'
 import { createArchive } from '../../src/ledger/archive.ts'
-import { ledgerScripts } from '../../src/ledger/library.ts'
+import { hourOfHold } from '../../src/ledger/hold-rows.ts'
 import { releaseOrder, sendOrder } from '../../src/ledger/orders.ts'
 import { accountKeys, keys } from '../../src/redis/redis.ts'
-import { createScripts } from '../../src/redis/scripts.ts'
 import { diskStore } from '../../src/store/disk.ts'
-import { handWindows, shortWindows } from '../fixtures/borders.ts'
+import { openWindows, shortWindows } from '../fixtures/borders.ts'
 import {
   connectLink,
   makeAccount,
@@ -38,27 +37,18 @@ const monthly = (tokens: number, more: Partial<Allowance> = {}): Allowance => ({
   ...more,
 })
 
-/** An account on a plan with this allowance. `plans` are further ones, which may be changed. */
-async function open(t: Test, allowance: Allowance | undefined, leaseMs = 30_000) {
-  const link = await connectLink(t, server.socket)
-  const windows = handWindows()
-  const plans = new Map<string, Plan>([['default', { ...unlimited, allowance }]])
-  const ledger = await openLedger(t, { link, windows, leaseMs, plans: () => plans })
-  const caller = await makeAccount(link)
-  const { ref } = caller
-  const spendNow = async (tokens: number) =>
-    ledger.settle(await ledger.admit(request(caller, tokens)), used(tokens))
+/** An account on a plan with this allowance. */
+async function open(t: Test, allowance: Allowance, leaseMs?: number) {
+  const opened = await openWindows(t, server, { allowance, leaseMs })
+  const { ledger, ref, setAccount } = opened
   const sums = async () => {
     const { balance, reserved, available, owed, allowance } = await ledger.balance(ref)
     return { balance, reserved, available, owed, left: allowance?.left }
   }
   const entries = async () =>
     (await ledger.transactions(ref, page)).data.map(({ type, amount }) => `${type} ${amount}`)
-  const sound = async () => t.same((await ledger.audit(ref)).differences, [], 'it adds up')
-  const passBorder = () => windows.pass(link, caller)
-  const setPlan = (plan: string) => link.client.hset(keys.account(ref), { plan })
-  const parts = { link, ledger, windows, plans, caller, ref }
-  return { ...parts, spendNow, sums, entries, sound, passBorder, setPlan }
+  const setPlan = (plan: string) => setAccount({ plan })
+  return { ...opened, sums, entries, setPlan }
 }
 
 t.test(
@@ -202,18 +192,18 @@ t.test('the same on another plan, in the middle of a window', async (t) => {
 })
 
 t.test('a suspended account is renewed when it is resumed, once', async (t) => {
-  const { ledger, link, caller, ref, spendNow, sums, entries, passBorder } = await open(
+  const { ledger, caller, setAccount, spendNow, sums, entries, passBorder } = await open(
     t,
     monthly(100, { rollover: true }),
   )
   await spendNow(100)
-  await link.client.hset(keys.account(ref), { status: 'suspended' })
+  await setAccount({ status: 'suspended' })
   for (let i = 0; i < 3; i++) {
     await passBorder()
     await t.rejects(ledger.admit(request(caller, 1)), { code: 'account_suspended' })
     t.match(await sums(), { balance: 0 })
   }
-  await link.client.hset(keys.account(ref), { status: 'active' })
+  await setAccount({ status: 'active' })
   await spendNow(1)
   t.match(await sums(), { balance: 99 })
   t.same(await entries(), ['allowance 100', 'charge -100', 'allowance 100', 'charge -1'])
@@ -234,9 +224,9 @@ t.test('a refusal because of a limit renews, too, and a wrong key does not', asy
 
 t.test('reaped after the border, a hold is paid by the window that it was made in', async (t) => {
   const opened = await open(t, monthly(100), 90)
-  const { ledger, link, caller, ref, windows, plans, sums, entries, passBorder, sound } = opened
+  const { ledger, link, scripts, caller, ref, windows, plans } = opened
+  const { sums, entries, passBorder, sound } = opened
   await reapingStarted(link)
-  const scripts = createScripts({ link, library: ledgerScripts })
   // Nobody renews its lease.
   const dying = openAdmission({ scripts, leaseMs: 1, windows, plans: () => plans })
   const hold = await dying.admit(request(caller, 100))
@@ -269,16 +259,12 @@ t.test('an adjustment takes from the rest first, and then from the allowance', a
 t.test(
   'what a correction gives back is no longer spent, and does not outlive its window',
   async (t) => {
-    const { ledger, link, caller, ref, sums, passBorder, sound } = await open(t, monthly(100))
-    const scripts = createScripts({ link, library: ledgerScripts })
+    const opened = await open(t, monthly(100))
+    const { ledger, link, scripts, caller, ref, sums, passBorder, sound } = opened
     const id = newHoldId()
-    const [hour, mark] = [
-      Math.floor(Number.parseInt(id.slice(0, 12), 16) / 3_600_000),
-      'r 60 1 0 1',
-    ]
     await ledger.settle(await ledger.admit(request(caller, 60)), used(60))
     // As if that had been a reaping.
-    await link.client.hset(keys.settled(ref, hour), id, mark)
+    await link.client.hset(keys.settled(ref, hourOfHold(id)), id, 'r 60 1 0 1')
     const order = { ...releaseOrder(ref, caller.hmac, id), charge: 20 }
     await sendOrder(scripts, order)
     t.match(await sums(), { balance: 80, left: 80 })
@@ -361,12 +347,11 @@ t.test('an old gateway that knows no allowance takes from the balance, and no mo
 })
 
 t.test('the archive keeps what allowances gave and charges took', async (t) => {
-  const { link, ref, ledger, spendNow, passBorder } = await open(t, monthly(100))
+  const { link, scripts, ref, ledger, spendNow, passBorder } = await open(t, monthly(100))
   await spendNow(30)
   await passBorder()
   await spendNow(5)
   const store = diskStore(await tempDir(t))
-  const scripts = createScripts({ link, library: ledgerScripts })
   const archive = createArchive({ redis: link.client, scripts, store })
   await archive.archive(ref, Date.now() + 1000)
   t.equal(await link.client.xlen(keys.journal(ref)), 0)
