@@ -7,7 +7,7 @@ import t from 'tap'
 import { errorTable } from '../src/errors.ts'
 import { parseKey } from '../src/accounts/api-key.ts'
 import { keys } from '../src/redis/redis.ts'
-import { browserOf, cookieIn, startPage } from './fixtures/account-page.ts'
+import { browserOf, cookieIn, startPortal } from './fixtures/account-page.ts'
 import { rowsOf, startAnswers } from './fixtures/api-answers.ts'
 import type { Said } from './fixtures/api-answers.ts'
 import { codesIn, tableBelow } from './fixtures/api-page.ts'
@@ -281,7 +281,7 @@ t.test('chat and what it cost', async (t) => {
 
 t.test('the account page', async (t) => {
   const setUp = { account: '{ currency: { code: EUR, tokens: 5 } }' }
-  const page = await startPage(t, setUp)
+  const page = await startPortal(t, setUp)
   const { id } = await page.account(100)
   const link = await page.admin('POST', `accounts/${id}/portal`, {})
   const portalLink = (await link.json()) as { readonly url: string }
@@ -305,7 +305,7 @@ t.test('the account page', async (t) => {
   await seen(await page.page('/account/api/me'))
   const oidc = '{ issuer: https://id.example.com, client_id: a }'
   const back = 'https://www.example.com'
-  const other = await startPage(t, { account: `{ oidc: ${oidc}, return_urls: ['${back}'] }` })
+  const other = await startPortal(t, { account: `{ oidc: ${oidc}, return_urls: ['${back}'] }` })
   for (const { page: ask } of [page, other])
     check('Login screen', await (await ask('/account/api/config')).json())
   const returning = await other.makeLink((await other.account(0)).id, { return_url: `${back}/` })

@@ -1,10 +1,10 @@
 import t from 'tap'
 import { refuseOtherSites } from '../../../src/plugins/account/access.ts'
-import { browserOf, cookieIn, startPage } from '../../fixtures/account-page.ts'
+import { browserOf, cookieIn, startPortal } from '../../fixtures/account-page.ts'
 import { codeOf, refusedWith } from '../../fixtures/gateway.ts'
 
 t.test('a cookie opens the page alone, and a key all but the page', async (t) => {
-  const gateway = await startPage(t)
+  const gateway = await startPortal(t)
   const { id, key } = await gateway.account(100)
   const { cookie, call } = await gateway.enter(id)
   t.equal((await call('GET me')).status, 200)
@@ -31,7 +31,7 @@ t.test('a cookie opens the page alone, and a key all but the page', async (t) =>
 })
 
 t.test('forged calls of other sites change nothing', async (t) => {
-  const gateway = await startPage(t)
+  const gateway = await startPortal(t)
   const { id } = await gateway.account(0)
   const { cookie, call } = await gateway.enter(id)
   const before = (await call('GET keys')).body.data
@@ -80,7 +80,7 @@ t.test('forged calls of other sites change nothing', async (t) => {
 
 t.test('other pages can read nothing, whatever CORS allows', async (t) => {
   const origin = 'https://app.example.com'
-  const gateway = await startPage(t, { yaml: `  cors: { origins: ['*', '${origin}'] }` })
+  const gateway = await startPortal(t, { yaml: `  cors: { origins: ['*', '${origin}'] }` })
   const { id } = await gateway.account(0)
   const { cookie } = await gateway.enter(id)
   const answer = await gateway.page('/account/api/config', { headers: { cookie, origin } })
@@ -90,7 +90,7 @@ t.test('other pages can read nothing, whatever CORS allows', async (t) => {
 })
 
 t.test('a Host header decides nothing when there is a url', async (t) => {
-  const gateway = await startPage(t, { account: `{ url: 'https://chat.example.com' }` })
+  const gateway = await startPortal(t, { account: `{ url: 'https://chat.example.com' }` })
   const { id } = await gateway.account(0)
   const answer = await gateway.admin('POST', `accounts/${id}/portal`, {}, { host: 'localhost' })
   const { url } = (await answer.json()) as { url: string }
@@ -110,7 +110,7 @@ t.test('a Host header decides nothing when there is a url', async (t) => {
 })
 
 t.test('an address that tries cookies is held off, and nobody else', async (t) => {
-  const gateway = await startPage(t, {
+  const gateway = await startPortal(t, {
     account: '{ failures_per_minute_per_ip: 3 }',
   })
   const { id } = await gateway.account(0)
@@ -125,7 +125,7 @@ t.test('an address that tries cookies is held off, and nobody else', async (t) =
 })
 
 t.test('a body is bounded, and read only for somebody who is in', async (t) => {
-  const gateway = await startPage(t)
+  const gateway = await startPortal(t)
   const { id } = await gateway.account(0)
   const { call } = await gateway.enter(id)
   const answer = await call('POST keys', { name: 'x'.repeat(17_000) })
@@ -136,7 +136,7 @@ t.test('a body is bounded, and read only for somebody who is in', async (t) => {
 })
 
 t.test('requests of the page are counted by account, and cost none of the API', async (t) => {
-  const gateway = await startPage(t)
+  const gateway = await startPortal(t)
   const { id, key } = await gateway.account(100, { plan: 'small' })
   const { call } = await gateway.enter(id)
   for (let i = 0; i < 20; i++) t.equal((await call('GET me')).status, 200)
@@ -150,7 +150,7 @@ t.test('requests of the page are counted by account, and cost none of the API', 
 })
 
 t.test('an unknown query parameter is refused', async (t) => {
-  const gateway = await startPage(t)
+  const gateway = await startPortal(t)
   const { id } = await gateway.account(0)
   const { call } = await gateway.enter(id)
   t.match(await call('GET transactions?limt=1'), { body: { error: { code: 'unknown_parameter' } } })

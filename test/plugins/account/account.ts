@@ -1,9 +1,9 @@
 import t from 'tap'
-import { browserOf, cookieIn, startPage } from '../../fixtures/account-page.ts'
+import { browserOf, cookieIn, startPortal } from '../../fixtures/account-page.ts'
 import { send, spawnGateway } from '../../fixtures/gateway.ts'
 
 t.test('refusals have the headers of the page, too', async (t) => {
-  const gateway = await startPage(t)
+  const gateway = await startPortal(t)
   const refused = await gateway.page('/account/api/me')
   t.equal(refused.status, 401)
   for (const name of ['content-security-policy', 'x-content-type-options', 'referrer-policy'])
@@ -11,7 +11,7 @@ t.test('refusals have the headers of the page, too', async (t) => {
 })
 
 t.test('no secret of a log-in is in the log', async (t) => {
-  const gateway = await startPage(t)
+  const gateway = await startPortal(t)
   const { id } = await gateway.account(0)
   const link = await gateway.makeLink(id)
   await gateway.login(link)
@@ -25,8 +25,8 @@ t.test('no secret of a log-in is in the log', async (t) => {
 })
 
 t.test('any gateway on one Redis lets in and knows who is in', async (t) => {
-  const one = await startPage(t)
-  const two = await startPage(t, { redis: one.redis })
+  const one = await startPortal(t)
+  const two = await startPortal(t, { redis: one.redis })
   const { id } = await one.account(0)
   const link = await one.makeLink(id)
   const login = await two.login(link)

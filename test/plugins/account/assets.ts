@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import t from 'tap'
-import { startPage } from '../../fixtures/account-page.ts'
+import { startPortal } from '../../fixtures/account-page.ts'
 import { codeOf } from '../../fixtures/gateway.ts'
 import { filesIn } from '../../fixtures/source.ts'
 
@@ -11,7 +11,7 @@ const index = readFileSync(
 )
 
 t.test('the page is served with its policy, and again only if it has changed', async (t) => {
-  const { page } = await startPage(t)
+  const { page } = await startPortal(t)
   const answer = await page('/account')
   t.equal(await answer.text(), index)
   t.match(Object.fromEntries(answer.headers), {
@@ -33,7 +33,7 @@ t.test('the page is served with its policy, and again only if it has changed', a
 })
 
 t.test('no path leads to another file', async (t) => {
-  const { url } = await startPage(t)
+  const { url } = await startPortal(t)
   const { port } = new URL(url)
   for (const path of [
     '/account/../../../../etc/passwd',
@@ -60,7 +60,7 @@ t.test('no path leads to another file', async (t) => {
 })
 
 t.test('the browser is told of every module at once, and each is there', async (t) => {
-  const { page } = await startPage(t)
+  const { page } = await startPortal(t)
   const told = [...index.matchAll(/(?:href|src)="(\/account\/[^"]+)"/g)].map(
     ([, path = '']) => path,
   )
@@ -76,7 +76,7 @@ t.test('the browser is told of every module at once, and each is there', async (
 })
 
 t.test('switched off, nothing of it is there', async (t) => {
-  const { page, admin } = await startPage(t, { account: 'false' })
+  const { page, admin } = await startPortal(t, { account: 'false' })
   for (const path of ['/account', '/account/index.html', '/account/api/config', '/account/api/me'])
     t.equal(await codeOf(await page(path)), 'route_not_found', path)
   t.equal((await admin('POST', 'accounts/a/portal', {})).status, 404)

@@ -1,10 +1,10 @@
 import t from 'tap'
 import { keys } from '../../../src/redis/redis.ts'
-import { browserOf, cookieIn, startPage } from '../../fixtures/account-page.ts'
+import { browserOf, cookieIn, startPortal } from '../../fixtures/account-page.ts'
 import { refusedWith } from '../../fixtures/gateway.ts'
 
 t.test('the operator makes a link, and the customer is in', async (t) => {
-  const gateway = await startPage(t, {
+  const gateway = await startPortal(t, {
     account: `{ return_urls: ['https://www.example.com'], currency: { code: EUR, tokens: 1000 }, low_balance: 50 }`,
   })
   const { id } = await gateway.account(49)
@@ -42,7 +42,7 @@ t.test('the operator makes a link, and the customer is in', async (t) => {
 })
 
 t.test('me: what is not configured is null, and a plan bounds the models', async (t) => {
-  const gateway = await startPage(t)
+  const gateway = await startPortal(t)
   const { id } = await gateway.account(0, { plan: 'small' })
   const { call } = await gateway.enter(id)
   t.match((await call('GET me')).body, {
@@ -54,7 +54,7 @@ t.test('me: what is not configured is null, and a plan bounds the models', async
 })
 
 t.test('one link, 50 log-ins at once: exactly one gets in', async (t) => {
-  const gateway = await startPage(t, { account: '{ failures_per_minute_per_ip: 1000 }' })
+  const gateway = await startPortal(t, { account: '{ failures_per_minute_per_ip: 1000 }' })
   const { id } = await gateway.account(0)
   const link = await gateway.makeLink(id)
   const answers = await Promise.all(Array.from({ length: 50 }, () => gateway.login(link)))
@@ -67,7 +67,7 @@ t.test('one link, 50 log-ins at once: exactly one gets in', async (t) => {
 })
 
 t.test('wrong, used, expired and guessed links get one answer', async (t) => {
-  const gateway = await startPage(t)
+  const gateway = await startPortal(t)
   const { id } = await gateway.account(0)
   const { client } = gateway.gateway.redis
   const [used, expired] = [await gateway.makeLink(id), await gateway.makeLink(id)]
@@ -86,7 +86,7 @@ t.test('wrong, used, expired and guessed links get one answer', async (t) => {
 })
 
 t.test('a log-in never takes a cookie that the browser had', async (t) => {
-  const gateway = await startPage(t)
+  const gateway = await startPortal(t)
   const [mine, other] = [await gateway.account(0), await gateway.account(0)]
   const planted = await gateway.enter(other.id)
   const login = await gateway.login(await gateway.makeLink(mine.id), { cookie: planted.cookie })
@@ -97,7 +97,7 @@ t.test('a log-in never takes a cookie that the browser had', async (t) => {
 })
 
 t.test('a link is used by POST alone: a scanner that GETs it does not use it up', async (t) => {
-  const gateway = await startPage(t)
+  const gateway = await startPortal(t)
   const { id } = await gateway.account(0)
   const link = await gateway.makeLink(id)
   await gateway.page(`/account?link=${link}`)
@@ -106,7 +106,7 @@ t.test('a link is used by POST alone: a scanner that GETs it does not use it up'
 })
 
 t.test('return_url: no other origin, no script, no header', async (t) => {
-  const gateway = await startPage(t, { account: `{ return_urls: ['https://www.example.com'] }` })
+  const gateway = await startPortal(t, { account: `{ return_urls: ['https://www.example.com'] }` })
   const { id } = await gateway.account(0)
   for (const return_url of [
     'javascript:alert(1)',
@@ -130,7 +130,7 @@ t.test('return_url: no other origin, no script, no header', async (t) => {
 })
 
 t.test('the link is for operators alone', async (t) => {
-  const gateway = await startPage(t)
+  const gateway = await startPortal(t)
   const { id, key } = await gateway.account(0)
   const path = `/admin/accounts/${id}/portal`
   t.equal((await gateway.call(path, key, {})).status, 404, 'not on the public port')
@@ -138,7 +138,7 @@ t.test('the link is for operators alone', async (t) => {
   t.strictSame(await refusedWith(stranger), [401, 'invalid_admin_token'])
   const nobody = await gateway.admin('POST', 'accounts/nobody/portal', {})
   t.strictSame(await refusedWith(nobody), [404, 'account_not_found'])
-  const off = await startPage(t, { yaml: '  admin: false' })
+  const off = await startPortal(t, { yaml: '  admin: false' })
   t.equal(
     (await off.admin('POST', `accounts/${id}/portal`, {})).status,
     404,
@@ -147,7 +147,7 @@ t.test('the link is for operators alone', async (t) => {
 })
 
 t.test('log-out ends the log-in here and in the browser', async (t) => {
-  const gateway = await startPage(t)
+  const gateway = await startPortal(t)
   const { id } = await gateway.account(0)
   const { call } = await gateway.enter(id)
   const answer = await call('POST logout')
@@ -157,7 +157,7 @@ t.test('log-out ends the log-in here and in the browser', async (t) => {
 })
 
 t.test('a suspended account is out, and stays out when it is resumed', async (t) => {
-  const gateway = await startPage(t)
+  const gateway = await startPortal(t)
   const { id } = await gateway.account(0)
   const [one, two] = [await gateway.enter(id), await gateway.enter(id)]
   await gateway.admin('PATCH', `accounts/${id}`, { status: 'suspended' })
@@ -169,13 +169,13 @@ t.test('a suspended account is out, and stays out when it is resumed', async (t)
 })
 
 t.test('the log-in screen knows what there is', async (t) => {
-  const gateway = await startPage(t)
+  const gateway = await startPortal(t)
   const answer = await gateway.page('/account/api/config')
   t.strictSame(await answer.json(), { object: 'account.config', oidc: null })
 })
 
 t.test('a deleted account is out, and leaves nothing of its log-ins', async (t) => {
-  const gateway = await startPage(t)
+  const gateway = await startPortal(t)
   const { id } = await gateway.account(5)
   const { call, cookie } = await gateway.enter(id)
   const link = await gateway.makeLink(id)

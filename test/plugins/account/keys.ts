@@ -1,9 +1,9 @@
 import t from 'tap'
-import { startPage } from '../../fixtures/account-page.ts'
+import { startPortal } from '../../fixtures/account-page.ts'
 import { ask } from '../../fixtures/money.ts'
 
 t.test('a customer makes a key, uses it, and revokes it', async (t) => {
-  const gateway = await startPage(t)
+  const gateway = await startPortal(t)
   const { id } = await gateway.account(10_000)
   const { call } = await gateway.enter(id)
   const made = await call('POST keys', { name: 'mine', models: ['nick'], scopes: ['chat'] })
@@ -29,7 +29,7 @@ t.test('a customer makes a key, uses it, and revokes it', async (t) => {
 })
 
 t.test('keys of another account are not found', async (t) => {
-  const gateway = await startPage(t)
+  const gateway = await startPortal(t)
   const [mine, other] = [await gateway.account(0), await gateway.account(0)]
   const { id: keyId } = await gateway.keyFor(other.id)
   const { call } = await gateway.enter(mine.id)
@@ -49,7 +49,7 @@ t.test('keys of another account are not found', async (t) => {
 })
 
 t.test('a key may not name more than the account has', async (t) => {
-  const gateway = await startPage(t)
+  const gateway = await startPortal(t)
   const { id } = await gateway.account(0, { plan: 'small' })
   const { call } = await gateway.enter(id)
   for (const [body, param] of [
@@ -70,7 +70,7 @@ t.test('a key may not name more than the account has', async (t) => {
 })
 
 t.test('names with markup come back as they are, and control characters are refused', async (t) => {
-  const gateway = await startPage(t)
+  const gateway = await startPortal(t)
   const { id } = await gateway.account(0)
   const { call } = await gateway.enter(id)
   const name = '<img src=x onerror=alert(1)>=cmd|\u2028'
@@ -79,7 +79,7 @@ t.test('names with markup come back as they are, and control characters are refu
 })
 
 t.test('an account has so many keys and no more, also at once', async (t) => {
-  const gateway = await startPage(t, { account: '{ max_keys: 5 }' })
+  const gateway = await startPortal(t, { account: '{ max_keys: 5 }' })
   const { id } = await gateway.account(0)
   const { call } = await gateway.enter(id)
   const made = await Promise.all(Array.from({ length: 30 }, () => call('POST keys', {})))
@@ -96,7 +96,7 @@ t.test('an account has so many keys and no more, also at once', async (t) => {
 })
 
 t.test('one Idempotency-Key makes one key, for each account', async (t) => {
-  const gateway = await startPage(t)
+  const gateway = await startPortal(t)
   const browsers = [
     await gateway.enter((await gateway.account(0)).id),
     await gateway.enter((await gateway.account(0)).id),
@@ -117,7 +117,7 @@ t.test('one Idempotency-Key makes one key, for each account', async (t) => {
 })
 
 t.test('a key of the playground chats and is not listed', async (t) => {
-  const gateway = await startPage(t)
+  const gateway = await startPortal(t)
   const { id } = await gateway.account(10_000)
   const { call } = await gateway.enter(id)
   const before = (await call('GET keys')).body.data

@@ -1,9 +1,9 @@
 import t from 'tap'
-import { startPage } from '../../fixtures/account-page.ts'
+import { startPortal } from '../../fixtures/account-page.ts'
 import { ask } from '../../fixtures/money.ts'
 
 t.test('the page shows what the billing API shows', async (t) => {
-  const gateway = await startPage(t)
+  const gateway = await startPortal(t)
   const { id, key } = await gateway.account(10_000)
   const { call, cookie } = await gateway.enter(id)
   await (await gateway.call('/v1/chat', key, { ...ask(3, false), model: 'm' })).text()
@@ -32,7 +32,7 @@ t.test('the page shows what the billing API shows', async (t) => {
 })
 
 t.test('limits: what the plan allows, and how much of it is used', async (t) => {
-  const gateway = await startPage(t, { account: '{ max_keys: 7 }' })
+  const gateway = await startPortal(t, { account: '{ max_keys: 7 }' })
   const { id, key } = await gateway.account(10_000, { plan: 'small' })
   const { call } = await gateway.enter(id)
   t.match((await call('GET limits')).body, {

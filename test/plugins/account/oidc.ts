@@ -1,5 +1,5 @@
 import t from 'tap'
-import { browserOf, startPage } from '../../fixtures/account-page.ts'
+import { browserOf, startPortal } from '../../fixtures/account-page.ts'
 import { startOidc } from '../../fixtures/oidc-page.ts'
 
 const failing = (code: string) => `/account#error=${code}`
@@ -201,7 +201,7 @@ t.test('log-out names the way out of the provider', async (t) => {
 
 t.test('a provider that is away refuses log-ins, and starts no gateway late', async (t) => {
   const account = `{ oidc: { issuer: 'http://127.0.0.1:1', client_id: a } }`
-  const page = await startPage(t, { account })
+  const page = await startPortal(t, { account })
   const answer = await page.page('/account/oidc/start')
   t.equal(answer.headers.get('location'), failing('login_unavailable'))
   const { id } = await page.account(0)
@@ -220,7 +220,7 @@ t.test('the log says why, and never what the provider has sent', async (t) => {
 
 t.test('an unknown plan stops the start', async (t) => {
   const account = `{ oidc: { issuer: 'https://id.example.com', client_id: a, plan: none } }`
-  await t.rejects(startPage(t, { account }), /oidc\.plan/)
-  const off = await startPage(t)
+  await t.rejects(startPortal(t, { account }), /oidc\.plan/)
+  const off = await startPortal(t)
   t.equal((await off.page('/account/oidc/start')).status, 404, 'nothing without a provider')
 })
