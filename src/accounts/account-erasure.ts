@@ -6,6 +6,7 @@ import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
 import { keys } from '../redis/redis.ts'
 import { forgetNames } from './account-names.ts'
+import { redisSeconds } from './key-rows.ts'
 
 const keysAtOnce = 100
 const scannedAtOnce = 1000
@@ -67,8 +68,7 @@ async function eraseAccount(redis: Redis, ref: string, id: string): Promise<void
   const counts = (await redis.hkeys(row)).filter((field) => field.startsWith('open:'))
   await redis.hdel(row, ...named, ...counts)
   await forgetNames(redis, id)
-  const [seconds] = await redis.time()
-  await redis.hsetnx(row, 'deleted_at', String(seconds))
+  await redis.hsetnx(row, 'deleted_at', await redisSeconds(redis))
   // While something is due, the sweeper needs the row, and removes it in the end (files/lua/close.lua).
   if ((await redis.exists(keys.due(ref))) === 0) await redis.unlink(keys.storage(ref))
   // In this order, so that a deletion that is cut can be called again by the account's id.

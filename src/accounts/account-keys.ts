@@ -27,6 +27,8 @@ export interface KeyFields {
   readonly budget?: TokenBudget | null
 }
 
+export type KeyChange = Pick<KeyFields, 'name' | 'budget'>
+
 /** Fixed before anything is written, so that a creation that is carried out twice makes one key. */
 export interface KeySeed {
   readonly id: string
@@ -57,12 +59,10 @@ export function createKeyBook(redis: Redis, pepper: string) {
     /** Throws `key_not_found`. Revoking again changes nothing. */
     revokeKey: (id: string) => asked(revoke(redis, id)),
     /** Throws `key_not_found`. */
-    setKey: (id: string, fields: Pick<KeyFields, 'budget'>) => asked(set(redis, id, fields)),
+    setKey: (id: string, fields: KeyChange) => asked(set(redis, id, fields)),
     /** A new key with the same properties; the old one dies after `graceS`, at once where that is 0. */
     rotateKey: (id: string, graceS: number, seed?: KeySeed, most?: number) =>
       asked(rotate({ redis, pepper, scripts, most }, id, graceS, seed)),
-    /** Throws `key_not_found`. */
-    renameKey: (id: string, name: string) => asked(rename(redis, id, name)),
     /** The account's ref of a key. Throws `key_not_found`. */
     getKeyRef: (id: string) => asked(findRef(redis, id)),
     /** The key whose text this is. Throws `key_not_found`, also for a text that cannot be a key. */
@@ -140,28 +140,22 @@ async function list(redis: Redis, ref: string): Promise<readonly ApiKey[]> {
 }
 
 async function revoke(redis: Redis, id: string): Promise<ApiKey> {
-  const { ref, hmac } = await find(redis, id)
-  const fields = { revoked_at: await redisSeconds(redis) }
-  await amendRow(redis, 'HSETNX', { key: keys.key(ref, hmac), fields })
-  return show(redis, ref, hmac)
+  return amend(redis, id, 'HSETNX', { revoked_at: await redisSeconds(redis) })
 }
 
-async function rename(redis: Redis, id: string, name: string): Promise<ApiKey> {
-  const { ref, hmac } = await find(redis, id)
-  await amendRow(redis, 'HSET', { key: keys.key(ref, hmac), fields: { name } })
-  return show(redis, ref, hmac)
+async function set(redis: Redis, id: string, { name, budget }: KeyChange): Promise<ApiKey> {
+  const budgetField = budget === undefined ? undefined : budgetText(budget)
+  return amend(redis, id, 'HSET', given({ name, budget: budgetField }))
 }
 
-async function set(
+async function amend(
   redis: Redis,
   id: string,
-  { budget }: Pick<KeyFields, 'budget'>,
+  command: 'HSET' | 'HSETNX',
+  fields: Readonly<Record<string, string | number>>,
 ): Promise<ApiKey> {
   const { ref, hmac } = await find(redis, id)
-  if (budget !== undefined) {
-    const fields = { budget: budgetText(budget) }
-    await amendRow(redis, 'HSET', { key: keys.key(ref, hmac), fields })
-  }
+  await amendRow(redis, command, { key: keys.key(ref, hmac), fields })
   return show(redis, ref, hmac)
 }
 

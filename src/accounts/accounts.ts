@@ -19,8 +19,7 @@ import type { TakenName, UniqueField } from './account-names.ts'
 import { createKeyBook, endPageKeys, given } from './account-keys.ts'
 import { createErasure } from './account-erasure.ts'
 import { accountSettings, newRef } from './api-key.ts'
-import { redisSeconds } from './key-rows.ts'
-import { writeRows } from './open-rows.ts'
+import { writeAccount } from './open-rows.ts'
 
 /** As the admin API shows it. */
 export interface Account {
@@ -134,7 +133,7 @@ async function set(
     // The old name stays in the index: readers compare it with the row, and removing it could race with a rename back.
     if (name !== undefined) await redis.zadd(keys.accountNames, 0, nameMember(name, account.id))
     if (Object.keys(changes).length === 0) return
-    await writeRows(redis, ref, [{ key: keys.account(ref), fields: changes }])
+    await writeAccount(redis, ref, changes)
     if (status === 'suspended') await endPageKeys(redis, ref)
   }).catch(async (error: unknown) => {
     // The deletion may have forgotten the account's names before this change took them.
@@ -144,7 +143,7 @@ async function set(
   return read(redis, ref)
 }
 
-/** Redis' own clock: scripts compare it with when a customer has logged in. */
+/** By Redis' own clock, which scripts compare it with. */
 async function nowMs(redis: Redis): Promise<number> {
   const [seconds, microseconds] = await redis.time()
   return Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000)
@@ -279,9 +278,7 @@ async function read(redis: Redis, ref: string): Promise<StoredAccount> {
       status: statusOf(row),
       external_id: external_id || null,
       metadata: metadata ? JSON.parse(metadata) : {},
-      budget: budget
-        ? (parseBudget(budget, window, (await redisSeconds(redis)) * 1000) ?? null)
-        : null,
+      budget: budget ? (parseBudget(budget, window, await nowMs(redis)) ?? null) : null,
       created_at: Number(created_at ?? 0),
       ...(deleted_at !== undefined && { deleted_at: Number(deleted_at) }),
     },

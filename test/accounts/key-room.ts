@@ -28,6 +28,6 @@ t.test('keys that are dead for a day make room, others do not', async (t) => {
   )
   t.equal(await redis.exists(keys.key(ref, hmac)), 0)
   await t.rejects(accounts.getKeyRef(old.id), { code: 'key_not_found' })
-  await t.rejects(accounts.renameKey(old.id, 'x'), { code: 'key_not_found' })
+  await t.rejects(accounts.setKey(old.id, { name: 'x' }), { code: 'key_not_found' })
   await t.rejects(make(), full)
 })

@@ -1,27 +1,24 @@
-// src/accounts/open-rows.ts: rows of an account are written while it is open, and never anew by a change that is late.
+// src/accounts/open-rows.ts: rows are written while they are there, and never anew by a change that is late.
 
 import t from 'tap'
-import { amendRow, writeRows } from '../../src/accounts/open-rows.ts'
-import type { RowChange } from '../../src/accounts/open-rows.ts'
+import { amendRow, writeAccount } from '../../src/accounts/open-rows.ts'
 import { keys } from '../../src/redis/redis.ts'
 import { connectLink } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
 const { client: redis } = await connectLink(t, (await startRedis(t)).socket)
 
-t.test('all rows are written, or none', async (t) => {
-  const rows = (ref: string): readonly RowChange[] => [
-    { key: keys.key(ref, 'h'), fields: { id: 'k', name: 'a b', rpm: 5 } },
-    { key: keys.keyList(ref), fields: { k: 'h' } },
-  ]
-  const written = async (ref: string) => Promise.all(rows(ref).map(({ key }) => redis.hgetall(key)))
+t.test('an account is changed while it is open', async (t) => {
+  const rowOf = (ref: string) => redis.hgetall(keys.account(ref))
   await redis.hset(keys.account('open'), 'id', 'acct_1')
   await redis.hset(keys.account('closed'), 'id', 'acct_2', 'closed_at', '1')
-  await writeRows(redis, 'open', rows('open'))
-  t.strictSame(await written('open'), [{ id: 'k', name: 'a b', rpm: '5' }, { k: 'h' }])
-  await t.rejects(writeRows(redis, 'closed', rows('closed')), { code: 'account_deleted' })
-  await t.rejects(writeRows(redis, 'nobody', rows('nobody')), { code: 'account_not_found' })
-  for (const ref of ['closed', 'nobody']) t.strictSame(await written(ref), [{}, {}], ref)
+  const change = { name: 'a b', suspended_at: 5 }
+  await writeAccount(redis, 'open', change)
+  t.strictSame(await rowOf('open'), { id: 'acct_1', name: 'a b', suspended_at: '5' })
+  await t.rejects(writeAccount(redis, 'closed', change), { code: 'account_deleted' })
+  await t.rejects(writeAccount(redis, 'nobody', change), { code: 'account_not_found' })
+  t.strictSame(await rowOf('closed'), { id: 'acct_2', closed_at: '1' })
+  t.strictSame(await rowOf('nobody'), {})
 })
 
 t.test('a row that has gone stays away', async (t) => {

@@ -57,8 +57,8 @@ export function keyRoutes(gateway: Gateway, route: PageRoute): readonly Route[] 
       })
     }),
     route('PATCH keys/:id', async (x, login) => {
-      const { name } = parseFields(x.body, renaming)
-      return json(await accounts.renameKey(await ownKey(x, login), name))
+      const change = parseFields(x.body, renaming)
+      return json(await accounts.setKey(await ownKey(x, login), change))
     }),
     route('DELETE keys/:id', async (x, login) =>
       json(await accounts.revokeKey(await ownKey(x, login))),
