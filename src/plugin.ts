@@ -11,7 +11,7 @@ import type { Accounts } from './accounts/accounts.ts'
 import type { Ledger } from './ledger/ledger.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
-import type { RedisLink } from './redis/redis.ts'
+import type { RedisLink } from './redis/connect.ts'
 import type { SharedPool } from './sharing/shared-pool.ts'
 import type { ObjectStore } from './store/store.ts'
 

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs'
 import { isCluster } from './client.ts'
 import type { Redis } from './client.ts'
 import { GatewayError, hasCode } from '../errors.ts'
-import type { RedisLink } from './redis.ts'
+import type { RedisLink } from './connect.ts'
 
 /** What scripts need of a connection. It must not queue commands while the connection is lost, and must not re-send them. */
 export type ScriptLink = Omit<RedisLink, 'close' | 'written' | 'outage'>

@@ -3,7 +3,7 @@
 
 import t from 'tap'
 import { placeOf } from '../../src/redis/client.ts'
-import { connect } from '../../src/redis/redis.ts'
+import { connect } from '../../src/redis/connect.ts'
 import { startSentinels } from '../fixtures/redis-sentinel.ts'
 import { until } from '../fixtures/until.ts'
 

@@ -3,8 +3,9 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
-import { connect, keys } from '../../src/redis/redis.ts'
-import type { ConnectOptions, RedisLink } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/redis.ts'
+import { connect } from '../../src/redis/connect.ts'
+import type { ConnectOptions, RedisLink } from '../../src/redis/connect.ts'
 import { startCluster } from '../fixtures/redis-cluster.ts'
 import type { RedisCluster } from '../fixtures/redis-cluster.ts'
 import { runProcess } from '../fixtures/process.ts'
@@ -161,7 +162,7 @@ t.test(
   async (t) => {
     await cluster.healthy()
     const program = `
-    import { connect } from '${new URL('../../src/redis/redis.ts', import.meta.url).href}'
+    import { connect } from '${new URL('../../src/redis/connect.ts', import.meta.url).href}'
     const link = await connect(${JSON.stringify(cluster.config)})
     const { client } = link
     const ask = client.refreshSlotsCache.bind(client)

@@ -5,7 +5,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { RedisOutage } from '../../src/redis/outage.ts'
 import { connectLink } from '../fixtures/ledger.ts'
-import { connect } from '../../src/redis/redis.ts'
+import { connect } from '../../src/redis/connect.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { until } from '../fixtures/until.ts'
 
