@@ -1,7 +1,8 @@
 // Makes the generated parts of pages in docs: the text between `<!-- made: NAME -->` and `<!-- end -->` is what `parts`
 // has under that name; all other text of the page is written by hand.
 
-import { errorTable, GatewayError } from '../src/errors.ts'
+import { errorTable } from '../src/error-table.ts'
+import { GatewayError } from '../src/errors.ts'
 import type { ErrorCode } from '../src/errors.ts'
 import { bodyTables } from './body-tables.ts'
 import { objectTables } from './object-tables.ts'

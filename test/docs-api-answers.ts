@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { errorTable } from '../src/errors.ts'
+import { errorTable } from '../src/error-table.ts'
 import { parseKey } from '../src/accounts/api-key.ts'
 import { keys } from '../src/redis/redis.ts'
 import { browserOf, cookieIn, startPortal } from './fixtures/account-page.ts'

@@ -3,7 +3,7 @@
 
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
-import { errorTable } from '../src/errors.ts'
+import { errorTable } from '../src/error-table.ts'
 import { plugins } from '../src/gateway.ts'
 import type { Route } from '../src/exchange.ts'
 import { startAnswers } from './fixtures/api-answers.ts'

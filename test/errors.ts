@@ -1,7 +1,8 @@
 // The table of refusals and the error that carries a row of it.
 
 import t from 'tap'
-import { GatewayError, asGatewayError, errorBody, errorTable } from '../src/errors.ts'
+import { errorTable } from '../src/error-table.ts'
+import { GatewayError, asGatewayError, errorBody } from '../src/errors.ts'
 
 t.test('an error has the status, type and message of its code', async (t) => {
   const error = new GatewayError('insufficient_balance')

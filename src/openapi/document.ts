@@ -1,7 +1,7 @@
 // The OpenAPI 3.1 document of the public port: the operations of the plugins that are on, with the objects, headers and
 // codes of their answers. It says nothing of what is configured beside that: anybody may read it.
 
-import { errorTable } from '../errors.ts'
+import { errorTable } from '../error-table.ts'
 import type { ErrorCode } from '../errors.ts'
 import { turn } from './bodies.ts'
 import { componentName, ref, schemaOf, unlinked } from './fields.ts'

@@ -1,7 +1,7 @@
 // Which codes a route may refuse with: its own, and those that any route of its kind may have. docs/api.md lists the
 // latter once, under "Order of refusals"; the OpenAPI document has them with each operation.
 
-import { errorTable } from '../errors.ts'
+import { errorTable } from '../error-table.ts'
 import type { ErrorCode } from '../errors.ts'
 import type { Codes, Operation } from './operation.ts'
 

@@ -2,7 +2,7 @@
 
 import { Validator } from '@seriousme/openapi-schema-validator'
 import t from 'tap'
-import { errorTable } from '../../src/errors.ts'
+import { errorTable } from '../../src/error-table.ts'
 import { openapi, templated } from '../../src/openapi/document.ts'
 import { groups } from '../../src/openapi/groups.ts'
 import { parseLine } from '../../src/openapi/operation.ts'
