@@ -11,13 +11,14 @@ export function parseSeconds(query: URLSearchParams, name: string): number | und
   return Number(text)
 }
 
-/** One of these words; the first of them when it is not there. */
+/** One of these words; undefined when it is not there. */
 export function oneOf<T extends string>(
   query: URLSearchParams,
   name: string,
-  values: readonly [T, ...T[]],
-): T {
-  const text = single(query, name) ?? values[0]
+  values: readonly T[],
+): T | undefined {
+  const text = single(query, name)
+  if (text === undefined) return undefined
   const found = values.find((value) => value === text)
   if (!found) throw invalid(name, `must be ${listed(values)}`)
   return found

@@ -69,7 +69,7 @@ export async function answerUsageOfAll(
 }
 
 function wantsCsv(query: URLSearchParams): boolean {
-  return oneOf(query, 'format', ['json', 'csv'] as const) === 'csv'
+  return oneOf(query, 'format', ['json', 'csv']) === 'csv'
 }
 
 function refusePages(query: URLSearchParams): void {

@@ -24,9 +24,7 @@ export interface UsageOfAllQuery extends UsageFilter {
 export const usageOfAllQuery = [...usageQuery, 'limit', 'after'] as const
 
 export function parseUsageOfAllQuery(query: URLSearchParams): UsageOfAllQuery {
-  const groupBy = query.has('group_by')
-    ? oneOf(query, 'group_by', ['account', 'key', 'model'] as const)
-    : undefined
+  const groupBy = oneOf(query, 'group_by', ['account', 'key', 'model'])
   const { limit, after } = parseIdPage(query, 'acct')
   const wanted = { ...parseUsageFilter(query), groupBy, limit, after }
   if (!isPaged(wanted) && (query.has('limit') || query.has('after')))

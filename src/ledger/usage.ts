@@ -58,9 +58,7 @@ export const usageQuery = [...usageFilters, 'group_by'] as const
 
 /** `?from&to&bucket=hour|day&group_by=model|key&model&key`, Unix seconds; the last 24 hours by default. */
 export function parseUsageQuery(query: URLSearchParams): UsageQuery {
-  const groupBy = query.has('group_by')
-    ? oneOf(query, 'group_by', ['model', 'key'] as const)
-    : undefined
+  const groupBy = oneOf(query, 'group_by', ['model', 'key'])
   return { ...parseUsageFilter(query), groupBy }
 }
 
@@ -68,7 +66,7 @@ export function parseUsageFilter(query: URLSearchParams): UsageFilter {
   // This second, too.
   const to = parseSeconds(query, 'to') ?? Math.floor(Date.now() / 1000) + 1
   const from = parseSeconds(query, 'from') ?? Math.max(0, to - secondsOf.day)
-  const bucket = oneOf(query, 'bucket', ['hour', 'day'] as const)
+  const bucket = oneOf(query, 'bucket', ['hour', 'day']) ?? 'hour'
   if (from > to) throw invalid('from', 'must not be after "to"')
   return { from, to, bucket, ...parseOrigin(query) }
 }
