@@ -1,5 +1,6 @@
 // The options of commands that list what an account's books have, and the query that they become.
 
+import { exit } from './command.ts'
 import type { Call, Options } from './command.ts'
 import { parseMoment } from './values.ts'
 
@@ -15,6 +16,14 @@ export const originOptions: Options = {
 
 export const csvOption: Options = {
   csv: { help: 'CSV of all rows, the oldest first, for spreadsheets' },
+}
+
+/** All rows of a list. */
+export async function printCsv(call: Call, target: string, query: URLSearchParams) {
+  query.set('format', 'csv')
+  const admin = await call.admin()
+  await admin.download(`${target}?${query}`, call.io.stdout)
+  return exit.ok
 }
 
 /** The filters that were given, and more parameters; those without a value are left out. */

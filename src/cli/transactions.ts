@@ -7,7 +7,7 @@ import type { Transaction } from '../ledger/transaction.ts'
 import { collect, listJson, path } from './admin.ts'
 import { exit, tell, usageError, wordAt } from './command.ts'
 import type { Admin, Call, Command } from './command.ts'
-import { csvOption, originOptions, queryOf, timeOptions } from './filters.ts'
+import { csvOption, originOptions, printCsv, queryOf, timeOptions } from './filters.ts'
 import { formatAmount, formatChange, formatTime, table } from './table.ts'
 import type { Column } from './table.ts'
 import { parseCount } from './values.ts'
@@ -35,12 +35,8 @@ export const transactions: Command = {
     const target = path`accounts/${wordAt(call, 0)}/transactions`
     const query = queryOf(call, { type: call.text('type'), reference: call.text('reference') })
     refuseMixed(call)
+    if (call.has('csv')) return printCsv(call, target, query)
     const admin = await call.admin()
-    if (call.has('csv')) {
-      query.set('format', 'csv')
-      await admin.download(`${target}?${query}`, call.io.stdout)
-      return exit.ok
-    }
     const newest = await collect<Transaction>(admin, target, { order: 'desc', limit, query })
     const rows = newest.toReversed()
     if (call.has('follow')) return follow(call, { admin, target, rows, query })

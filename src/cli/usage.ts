@@ -3,9 +3,9 @@
 import type { List } from '../http/page.ts'
 import type { UsageRow } from '../ledger/usage.ts'
 import { listJson, path } from './admin.ts'
-import { exit, tell, usageError } from './command.ts'
+import { tell, usageError } from './command.ts'
 import type { Admin, Call, Command } from './command.ts'
-import { csvOption, originOptions, queryOf, timeOptions } from './filters.ts'
+import { csvOption, originOptions, printCsv, queryOf, timeOptions } from './filters.ts'
 import { formatAmount, formatTime, table } from './table.ts'
 import type { Column } from './table.ts'
 
@@ -24,14 +24,11 @@ export const usage: Command = {
     const [account] = call.words
     const target = account === undefined ? 'usage' : path`accounts/${account}/usage`
     const query = queryOf(call, { bucket: call.text('bucket') ?? 'day', group_by: call.text('by') })
-    const admin = await call.admin()
     if (call.has('csv')) {
       if (call.isJson) throw usageError('Give --csv or --json, not both.')
-      query.set('format', 'csv')
-      await admin.download(`${target}?${query}`, call.io.stdout)
-      return exit.ok
+      return printCsv(call, target, query)
     }
-    const rows = await collectUsage(admin, target, query)
+    const rows = await collectUsage(await call.admin(), target, query)
     return tell(call, listJson(rows), table(columnsOf(call), rows))
   },
 }
