@@ -2,7 +2,7 @@
 // charge, never past 2^53 − 1; and what numbers get into the sums at all. The only place where prices are multiplied.
 // Decides nothing about what is to be paid.
 
-import type { Price } from '../config/config.ts'
+import type { Model, Price } from '../config/config.ts'
 import type { TokenCounts } from '../tokens/token-counts.ts'
 
 const micro = 1_000_000n
@@ -94,6 +94,16 @@ function count(value: number): number {
 }
 
 const bounded = (value: bigint): number => Number(value < most ? value : most)
+
+/** What a model costs and takes, as the APIs show it. */
+export function showModel({ price, contextWindow, maxOutputTokens, accepts }: Model) {
+  return {
+    price: showPrice(price),
+    context_window: contextWindow,
+    max_output_tokens: maxOutputTokens,
+    accepts,
+  }
+}
 
 /** As the APIs show it: numbers as they stand in gateway.yaml. */
 export function showPrice({ input, output, cachedInput, request }: Price) {

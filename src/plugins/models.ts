@@ -8,7 +8,7 @@ import { answering, json } from '../exchange.ts'
 import type { Exchange } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { mayUse } from '../accounts/plan.ts'
-import { showPrice } from '../ledger/price.ts'
+import { showModel } from '../ledger/price.ts'
 
 export const models: Plugin = {
   name: 'models',
@@ -20,10 +20,7 @@ export const models: Plugin = {
       object: 'model',
       created,
       owned_by: 'tollgate',
-      price: showPrice(model.price),
-      context_window: model.contextWindow,
-      max_output_tokens: model.maxOutputTokens,
-      accepts: model.accepts,
+      ...showModel(model),
       endpoints: model.endpoints,
     })
     return {

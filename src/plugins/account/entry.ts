@@ -7,7 +7,7 @@ import { z } from '../../config/schema.ts'
 import { invalid, parseFields } from '../../http/fields.ts'
 import { isLow } from '../../accounts/low-balance.ts'
 import { mayUse } from '../../accounts/plan.ts'
-import { showPrice } from '../../ledger/price.ts'
+import { showModel } from '../../ledger/price.ts'
 import type { Gateway } from '../../plugin.ts'
 import { setCookie } from '../../portal/cookie.ts'
 import type { Login, Portal } from '../../portal/portal.ts'
@@ -20,7 +20,7 @@ import { refuseOtherSites } from './access.ts'
 import type { Access } from './access.ts'
 import { protect } from './headers.ts'
 
-export const entering = z.strictObject({
+const entering = z.strictObject({
   link: z.string({ error: 'write what the link has after #link=' }),
 })
 
@@ -143,13 +143,7 @@ async function me({ config, ledger, redis }: Gateway, login: Login) {
     currency,
     low_balance: isLow(config, available),
     return_url,
-    models: models.map(({ id, price, accepts, contextWindow, maxOutputTokens }) => ({
-      id,
-      price: showPrice(price),
-      accepts,
-      context_window: contextWindow,
-      max_output_tokens: maxOutputTokens,
-    })),
+    models: models.map((model) => ({ id: model.id, ...showModel(model) })),
     login: via,
     playground_key_id: pageKey,
   }

@@ -7,7 +7,7 @@ import { formatPath } from '../../config/problem.ts'
 import type { Gateway, TargetReport } from '../../plugin.ts'
 import { reportTargets } from '../../upkeep.ts'
 import { listOf } from '../../http/page.ts'
-import { showPrice } from '../../ledger/price.ts'
+import { showModel } from '../../ledger/price.ts'
 import { json } from '../../exchange.ts'
 import type { Route } from '../../exchange.ts'
 import { route } from './route.ts'
@@ -19,6 +19,10 @@ export function overviewRoutes(gateway: Gateway): readonly Route[] {
       // A supervisor asks no targets; its workers do.
       const reports = (await gateway.workers?.targets()) ?? reportTargets(gateway)
       const shown = [...config.models.values()].map((model) => ({
+        id: model.id,
+        object: 'model',
+        aliases: model.aliases,
+        endpoints: model.endpoints,
         ...showModel(model),
         queue: reports.find((one) => one.model === model.id)?.queue ?? 0,
         targets: model.targets.map((target) => showTarget(model, target, reports)),
@@ -45,27 +49,6 @@ function shortened(marks: Shown['marks']): Shown['marks'] {
 
 function showChange({ path, from, to, needsRestart }: Change) {
   return { path: formatPath(path), from, to, needs_restart: needsRestart }
-}
-
-function showModel({
-  id,
-  aliases,
-  endpoints,
-  accepts,
-  price,
-  contextWindow,
-  maxOutputTokens,
-}: Model) {
-  return {
-    id,
-    object: 'model',
-    aliases,
-    endpoints,
-    accepts,
-    price: showPrice(price),
-    context_window: contextWindow,
-    max_output_tokens: maxOutputTokens,
-  }
 }
 
 function showTarget(
