@@ -30,7 +30,7 @@ const sessionsAtOnce = 16
 const filesAtOnce = 100
 
 /** Throws `account_not_empty`, and `account_in_use` when requests do not end. Resolves with what is left of the account. */
-export type RemoveAccount = (ref: StoredAccount, forfeit: boolean) => Promise<StoredAccount>
+export type RemoveAccount = (account: StoredAccount, forfeit: boolean) => Promise<StoredAccount>
 
 export function createAccountRemoval(options: AccountRemovalOptions): RemoveAccount {
   const { redis, ledger, accounts } = options

@@ -43,13 +43,19 @@ const other = await startGateway(t, { redisUrl, yaml })
 const primaryOf = (account: { id: string; key: string }) =>
   cluster.primaryOf(keys.account(refOf(account)))
 
-t.test('every part works, for accounts on each primary', async (t) => {
+async function* onEachPrimary() {
   const ports = new Set<number>()
   while (ports.size < 3) {
     const account = await one.account(10_000)
     const { port } = await primaryOf(account)
     if (ports.has(port)) continue
     ports.add(port)
+    yield account
+  }
+}
+
+t.test('every part works, for accounts on each primary', async (t) => {
+  for await (const account of onEachPrimary()) {
     await useSessionsAndFiles(t, one, account.key)
     for (const path of ['balance', 'transactions', 'usage']) {
       t.equal((await other.call(`/api/billing/${path}`, account.key)).status, 200, path)
@@ -65,13 +71,8 @@ t.test('every part works, for accounts on each primary', async (t) => {
 })
 
 t.test('an account on any primary is deleted, and leaves its books alone', async (t) => {
-  const ports = new Set<number>()
   const { redis } = one.gateway
-  while (ports.size < 3) {
-    const account = await one.account(10_000)
-    const { port } = await primaryOf(account)
-    if (ports.has(port)) continue
-    ports.add(port)
+  for await (const account of onEachPrimary()) {
     await useSessionsAndFiles(t, one, account.key)
     const talk = chatOf(t, one, account)
     await (await talk.send(await talk.session())).end()

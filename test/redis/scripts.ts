@@ -3,8 +3,12 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import type { Test } from 'tap'
+import { keyScripts } from '../../src/accounts/account-keys.ts'
 import { roomScripts } from '../../src/accounts/room.ts'
+import { useScripts } from '../../src/accounts/use.ts'
 import { fileScripts } from '../../src/files/library.ts'
+import { pageKeyScripts } from '../../src/portal/page-keys.ts'
+import { portalScripts } from '../../src/portal/portal.ts'
 import { sessionScripts } from '../../src/sessions/library.ts'
 import { diskStore } from '../../src/store/disk.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
@@ -157,9 +161,13 @@ t.test('so is a word that the script does not have', async (t) => {
 const libraries: readonly ScriptLibrary<Readonly<Record<string, string>>>[] = [
   claimScripts,
   fileScripts,
+  keyScripts,
   ledgerScripts,
+  pageKeyScripts,
+  portalScripts,
   roomScripts,
   sessionScripts,
+  useScripts,
 ]
 
 t.test('a library has the words that the headers of its scripts name', async (t) => {
