@@ -4,6 +4,7 @@ import { newKeySeed } from '../../src/accounts/account-keys.ts'
 import { createAccounts } from '../../src/accounts/accounts.ts'
 import { hmacKey, parseKey } from '../../src/accounts/api-key.ts'
 import { keys } from '../../src/redis/redis.ts'
+import { inFlight } from '../fixtures/in-flight.ts'
 import { openOn } from '../fixtures/ledger.ts'
 import { connectLink } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
@@ -210,4 +211,22 @@ t.test('a key opens the ledger until it is revoked or its account suspended', as
   await t.rejects(identify(next.key, 'chat'), { code: 'api_key_revoked' })
   const past = await accounts.createKey(ref, { expiresAt: nowS() - 1 })
   await t.rejects(identify(past.key, 'chat'), { code: 'api_key_expired' })
+})
+
+t.test('hundreds of lists at once are read one after the other', async (t) => {
+  const { accounts, redis, ref } = await start(t)
+  for (let i = 0; i < 30; i++) await accounts.createKey(ref, { name: `${i}` })
+  const flights = inFlight(redis, 'hgetall')
+  const lists = await Promise.all(Array.from({ length: 20 }, () => accounts.listKeys(ref)))
+  t.same(new Set(lists.map((list) => list.length)), new Set([30]))
+  t.equal(flights.most, 30)
+})
+
+t.test('a list of thousands is read in pieces, in order', async (t) => {
+  const { accounts, redis, ref } = await start(t)
+  const made = await Promise.all(Array.from({ length: 250 }, () => accounts.createKey(ref, {})))
+  const flights = inFlight(redis, 'hgetall')
+  const ids = pick(await accounts.listKeys(ref), 'id')
+  t.same(ids, pick(made, 'id').toSorted())
+  t.equal(flights.most, 100)
 })
