@@ -27,6 +27,8 @@ export const bookQueries = {
 export interface BookRequest extends ExportOptions {
   readonly ref: string
   readonly query: URLSearchParams
+  /** Fires when the client leaves. */
+  readonly signal?: AbortSignal
 }
 
 export async function answerTransactions(
@@ -41,13 +43,13 @@ export async function answerTransactions(
 
 export async function answerUsage(
   ledger: Pick<Ledger, 'usage' | 'usageCsv'>,
-  { ref, query, ...to }: BookRequest,
+  { ref, query, signal, ...to }: BookRequest,
 ): Promise<Answer> {
   const isCsv = wantsCsv(query)
   const asked = parseUsageQuery(query)
   return isCsv
     ? csvAnswer('usage', ledger.usageCsv(ref, asked, to))
-    : json(await ledger.usage(ref, asked))
+    : { status: 200, body: await ledger.usage(ref, asked, signal) }
 }
 
 export interface UsageOfAllRequest {

@@ -79,7 +79,8 @@ export function bookkeeping(options: BookkeepingOptions) {
     /** All that match, the oldest first, as pieces of CSV. */
     transactionsCsv: (ref: string, filter: TransactionFilter, to: ExportOptions) =>
       transactionLines(readPieces(journal, ref, filter), to),
-    usage: (ref: string, query: UsageQuery) => readUsage(link.client, ref, query),
+    usage: (ref: string, query: UsageQuery, signal?: AbortSignal) =>
+      readUsage(link.client, ref, query, signal),
     usageCsv: (ref: string, query: UsageQuery, to: ExportOptions) =>
       usageLines(readUsagePieces(link.client, ref, query), to),
     usageOfAll: (query: UsageOfAllQuery, signal?: AbortSignal) =>

@@ -83,10 +83,22 @@ export function bucketsOf({ from, to, bucket }: UsageFilter): readonly number[] 
   return Array.from({ length: Math.max(0, count) }, (_, i) => first + i)
 }
 
-export async function readUsage(redis: Redis, ref: string, query: UsageQuery): Promise<UsageList> {
-  const data: UsageRow[] = []
-  for await (const rows of readUsagePieces(redis, ref, query)) data.push(...rows)
-  return { object: 'list', data, first_id: null, last_id: null, has_more: false }
+/** A `UsageList` as JSON, made piece by piece, because it can have tens of thousands of rows. Waits for its turn: an account may ask for hundreds of lists at once. Stops when the signal fires. */
+export function readUsage(
+  redis: Redis,
+  ref: string,
+  query: UsageQuery,
+  signal?: AbortSignal,
+): Promise<string> {
+  return lists.run(ref, async () => {
+    const parts: string[] = []
+    signal?.throwIfAborted()
+    for await (const rows of readUsagePieces(redis, ref, query)) {
+      signal?.throwIfAborted()
+      parts.push(JSON.stringify(rows).slice(1, -1))
+    }
+    return `{"object":"list","data":[${parts.join(',')}],"first_id":null,"last_id":null,"has_more":false}`
+  })
 }
 
 /** The rows, the oldest first. */
@@ -108,10 +120,11 @@ export interface BucketSums {
 }
 
 const readsAtOnce = 4
-/** An account may ask hundreds of times at once: it waits for its turn. */
+/** Of each account one at a time is read. */
+const lists = new FairTurns(readsAtOnce)
 const reads = new FairTurns(readsAtOnce)
-/** Buckets that are read together. Each has a row for each model and key. */
-const pieceBuckets = 50
+/** Each is about a microsecond of work, here and in Redis. A bucket has one for each model and key, and is read whole. */
+const pieceFields = 2000
 
 export async function* readSums(
   redis: Redis,
@@ -120,15 +133,34 @@ export async function* readSums(
 ): AsyncGenerator<BucketSums> {
   const numbers = bucketsOf(query)
   const key = query.bucket === 'hour' ? keys.usageHour : keys.usageDay
-  const read = (number: number) => redis.hgetall(key(ref, number))
-  for (let i = 0; i < numbers.length; i += pieceBuckets) {
-    const some = numbers.slice(i, i + pieceBuckets)
-    const found = await reads.run(ref, () => asked(Promise.all(some.map(read))))
-    for (const [at, number] of some.entries()) {
-      const sums = groupsIn(found[at] ?? {}, query)
-      if (sums.size > 0) yield { number, sums }
+  const names = numbers.map((number) => key(ref, number))
+  const sizes = await reads.run(ref, () =>
+    asked(Promise.all(names.map((name) => redis.hlen(name)))),
+  )
+  for (const piece of piecesOf(sizes)) {
+    const read = () => Promise.all(piece.map((at) => redis.hgetall(names[at] ?? '')))
+    const found = await reads.run(ref, () => asked(read()))
+    for (const [i, at] of piece.entries()) {
+      const sums = groupsIn(found[i] ?? {}, query)
+      if (sums.size > 0) yield { number: numbers[at] ?? 0, sums }
     }
   }
+}
+
+/** The places of the buckets that have something, in pieces that are read together. */
+function piecesOf(sizes: readonly number[]): readonly (readonly number[])[] {
+  const pieces: number[][] = []
+  let fields = Infinity
+  for (const [at, size] of sizes.entries()) {
+    if (size === 0) continue
+    if (fields + size > pieceFields) {
+      pieces.push([])
+      fields = 0
+    }
+    pieces.at(-1)?.push(at)
+    fields += size
+  }
+  return pieces
 }
 
 export interface UsageSums extends TokenCounts {

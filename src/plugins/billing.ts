@@ -23,9 +23,10 @@ export const billing: Plugin = {
       body: 'none',
       begin: answering(async (x) => read(x, refOf(x))),
     })
-    const bookOf = ({ query, identity }: Exchange, ref: string) => ({
+    const bookOf = ({ query, signal, identity }: Exchange, ref: string) => ({
       ref,
       query,
+      signal,
       accountId: identity?.accountId ?? '',
       share: ref,
     })
@@ -41,7 +42,10 @@ export const billing: Plugin = {
           (x, ref) => answerTransactions(ledger, bookOf(x, ref)),
           bookQueries.transactions,
         ),
-        get('usage', (x, ref) => answerUsage(ledger, bookOf(x, ref)), bookQueries.usage),
+        {
+          ...get('usage', (x, ref) => answerUsage(ledger, bookOf(x, ref)), bookQueries.usage),
+          abortOnLeave: true,
+        },
       ],
     }
   },

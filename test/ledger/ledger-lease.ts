@@ -17,6 +17,7 @@ import {
   topUp,
   untilRow,
   used,
+  usageList,
 } from '../fixtures/ledger.ts'
 import type { OpenOptions } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
@@ -88,7 +89,7 @@ t.test('6 a gateway frozen past its lease opens its hold again for what is left'
     ],
   )
   t.match(
-    await ledger.usage(caller.ref, {
+    await usageList(ledger, caller.ref, {
       from: Date.now() / 1000 - 9,
       to: Date.now() / 1000,
       bucket: 'day',
@@ -110,7 +111,7 @@ t.test(
     const isReaped = async () => (await ledger.balance(caller.ref)).reserved === 0
     const usage = async () => {
       const to = Date.now() / 1000
-      return (await ledger.usage(caller.ref, { from: to - 9, to, bucket: 'day' })).data
+      return (await usageList(ledger, caller.ref, { from: to - 9, to, bucket: 'day' })).data
     }
     await scripts.run('checkpoint', accountKeys(caller.ref), ['1', `${hold.id} 120 7 2 5`])
     await until(isReaped)

@@ -15,6 +15,7 @@ import {
   topUp,
   untilBalance,
   used,
+  usageList,
 } from '../fixtures/ledger.ts'
 import type { OpenOptions } from '../fixtures/ledger.ts'
 import type { RedisServer } from '../fixtures/redis-server.ts'
@@ -145,7 +146,7 @@ t.test('4 owed: what was used beyond hold and balance is paid by the next top-up
   ])
   t.notOk(data.some((row, i) => i !== 1 && 'owed' in row))
   const now = Math.floor(Date.now() / 1000)
-  const usage = await ledger.usage(caller.ref, { from: now - 3600, to: now, bucket: 'hour' })
+  const usage = await usageList(ledger, caller.ref, { from: now - 3600, to: now, bucket: 'hour' })
   const costs = usage.data.map(({ cost, requests }) => [cost, requests])
   t.same(costs, [[250, 1]], 'usage has it all when it was used, and a repayment is none')
   t.same((await ledger.audit(caller.ref)).differences, [])

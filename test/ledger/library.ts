@@ -3,7 +3,7 @@
 import t from 'tap'
 import { hourOfHold } from '../../src/ledger/hold-rows.ts'
 import { keys } from '../../src/redis/redis.ts'
-import { makeAccount, openOn, request, used } from '../fixtures/ledger.ts'
+import { makeAccount, openOn, request, usageList, used } from '../fixtures/ledger.ts'
 
 t.test('the keys that the scripts derive are those that redis.ts names', async (t) => {
   const { link, ledger } = await openOn(t)
@@ -14,7 +14,7 @@ t.test('the keys that the scripts derive are those that redis.ts names', async (
   const settled = await ledger.admit(request(caller, 10))
   await ledger.settle(settled, used(5))
   await ledger.admit(request(caller, 10))
-  const { start = 0 } = (await ledger.usage(ref, lastHour())).data[0] ?? {}
+  const { start = 0 } = (await usageList(ledger, ref, lastHour())).data[0] ?? {}
   const hour = start / 3600
   const names = [
     keys.account(ref),

@@ -23,6 +23,7 @@ import {
   unlimited,
   untilRow,
   used,
+  usageList,
 } from '../fixtures/ledger.ts'
 import type { TestAccount } from '../fixtures/ledger.ts'
 import { pick } from '../fixtures/pick.ts'
@@ -54,7 +55,7 @@ async function open(t: Test, tokens: number, leaseMs = 30_000) {
     }))
   const usage = async () => {
     const [from, to] = [Date.now() / 1000 - 99, Date.now() / 1000]
-    return (await ledger.usage(ref, { from, to, bucket: 'day' })).data
+    return (await usageList(ledger, ref, { from, to, bucket: 'day' })).data
   }
   const differences = async () => (await ledger.audit(ref)).differences
   return { ...opened, entries, usage, differences }

@@ -2,9 +2,11 @@
 
 import t from 'tap'
 import { bucketsOf, parseUsageQuery, readUsage } from '../../src/ledger/usage.ts'
+import type { UsageList } from '../../src/ledger/usage.ts'
 import { newId } from '../../src/ids.ts'
 import { keys } from '../../src/redis/redis.ts'
-import { makeAccount, openOn, request, topUp, used } from '../fixtures/ledger.ts'
+import { inFlight } from '../fixtures/in-flight.ts'
+import { makeAccount, openOn, request, topUp, usageList, used } from '../fixtures/ledger.ts'
 import { pick } from '../fixtures/pick.ts'
 import { until } from '../fixtures/until.ts'
 import { withinOne } from '../fixtures/windows.ts'
@@ -26,7 +28,7 @@ t.test('usage', async (t) => {
   const bucketOf = (seconds: number) => from - (from % seconds)
 
   t.test('by model, of an hour', async (t) => {
-    t.same(await ledger.usage(caller.ref, { from, to, bucket: 'hour', groupBy: 'model' }), {
+    t.same(await usageList(ledger, caller.ref, { from, to, bucket: 'hour', groupBy: 'model' }), {
       object: 'list',
       data: [
         ['m', 2],
@@ -49,9 +51,14 @@ t.test('usage', async (t) => {
   })
 
   t.test('by key, and as one, of a day; what cost and used nothing is no request', async (t) => {
-    const { data } = await ledger.usage(caller.ref, { from, to, bucket: 'day', groupBy: 'key' })
+    const { data } = await usageList(ledger, caller.ref, {
+      from,
+      to,
+      bucket: 'day',
+      groupBy: 'key',
+    })
     t.match(data, [{ key_id: `key_${caller.ref}`, requests: 3, cost: 12, start: bucketOf(86_400) }])
-    const one = await ledger.usage(caller.ref, { from, to, bucket: 'day' })
+    const one = await usageList(ledger, caller.ref, { from, to, bucket: 'day' })
     t.match(one.data, [{ requests: 3, cost: 12 }])
     t.notOk('model' in (one.data[0] ?? {}))
   })
@@ -59,7 +66,7 @@ t.test('usage', async (t) => {
   t.test('of one model or key alone', async (t) => {
     const sums = async (filter: object) =>
       pick(
-        (await ledger.usage(caller.ref, { from, to, bucket: 'day', ...filter })).data,
+        (await usageList(ledger, caller.ref, { from, to, bucket: 'day', ...filter })).data,
         'requests',
       )
     t.same(await sums({ model: 'org/m 2' }), [1])
@@ -75,7 +82,7 @@ t.test('usage', async (t) => {
   })
 
   t.test('nothing where there was nothing, and not a thousand buckets at once', async (t) => {
-    t.same((await ledger.usage('nobody', { from, to, bucket: 'hour' })).data, [])
+    t.same((await usageList(ledger, 'nobody', { from, to, bucket: 'hour' })).data, [])
     const long = ledger.usage('nobody', { from: 0, to, bucket: 'hour' })
     await t.rejects(long, { code: 'invalid_parameter', param: 'from' })
     link.drop()
@@ -134,15 +141,40 @@ t.test('"to" is excluded: of a month, the next month has nothing', async (t) => 
 t.test('an account that asks many times has one answer in memory at a time', async (t) => {
   const { link } = await openOn(t)
   const { client } = link
-  let [reading, most] = [0, 0]
-  const hgetall = client.hgetall.bind(client)
-  t.intercept(client, 'hgetall', {
-    value: async (key: string) => {
-      most = Math.max(most, ++reading)
-      return await hgetall(key).finally(() => reading--)
-    },
-  })
+  for (let hour = 0; hour < 10; hour++) await client.hset(keys.usageHour('a', hour), 'm|k', '1')
+  const flights = inFlight(client, 'hgetall')
   const tenHours = { from: 0, to: 10 * 3600 - 1, bucket: 'hour' } as const
   await Promise.all(Array.from({ length: 20 }, () => readUsage(client, 'a', tenHours)))
-  t.equal(most, 10)
+  t.equal(flights.most, 10)
+})
+
+t.test('large buckets are read one after the other, and lists of an account, too', async (t) => {
+  const { link } = await openOn(t)
+  const row = (count: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, i) => [`m|key_${i}`, '1 2 0 3 5']))
+  for (let hour = 0; hour < 3; hour++)
+    await link.client.hset(keys.usageHour('large', hour), row(1500))
+  await link.client.hset(keys.usageHour('large', 7), row(400))
+  await link.client.hset(keys.usageHour('large', 9), row(200))
+  const flights = inFlight(link.client, 'hgetall')
+  const ended: number[] = []
+  const read = async (i: number) => {
+    const query = { from: 0, to: 36_000, bucket: 'hour' } as const
+    const text = await readUsage(link.client, 'large', query)
+    ended.push(i)
+    return JSON.parse(text) as UsageList
+  }
+  const lists = await Promise.all([0, 1, 2, 3].map(read))
+  for (const { data } of lists) t.same(pick(data, 'requests'), [1500, 1500, 1500, 400, 200])
+  t.equal(flights.most, 2, 'the small ones are read together')
+  t.same(ended, [0, 1, 2, 3])
+})
+
+t.test('a list is not read for a client that has left', async (t) => {
+  const { link } = await openOn(t)
+  const flights = inFlight(link.client, 'hlen')
+  const query = { from: 0, to: 36_000, bucket: 'hour' } as const
+  const gone = readUsage(link.client, 'x', query, AbortSignal.abort(new Error('left')))
+  await t.rejects(gone, { message: 'left' })
+  t.equal(flights.most, 0)
 })

@@ -20,11 +20,15 @@ export function moneyRoutes(gateway: Gateway, route: PageRoute): readonly Route[
         answerTransactions(ledger, { ref, query, accountId, share: ref }),
       bookQueries.transactions,
     ),
-    route(
-      'GET usage',
-      ({ query }, { accountId, ref }) => answerUsage(ledger, { ref, query, accountId, share: ref }),
-      bookQueries.usage,
-    ),
+    {
+      ...route(
+        'GET usage',
+        ({ query, signal }, { accountId, ref }) =>
+          answerUsage(ledger, { ref, query, signal, accountId, share: ref }),
+        bookQueries.usage,
+      ),
+      abortOnLeave: true,
+    },
     route('GET limits', async (_x, { ref, plan }) => json(await readUse({ ref, plan, maxKeys }))),
   ]
 }
