@@ -186,7 +186,13 @@ async function openParts(config: Config, { log, undo, version, configNow, role }
   const shelved = await openShelf(config, { redis, store, metrics, log })
   const shelf = shelved && kept(undo, shelved).shelf
   const empty = () => new SharedPool(0)
-  const pools = { unsent: empty(), readers: empty(), uploads: empty(), bodies: empty() }
+  const pools = {
+    unsent: empty(),
+    unsentToStrangers: empty(),
+    readers: empty(),
+    uploads: empty(),
+    bodies: empty(),
+  }
   fitPools(pools, config)
   const state = { draining: false }
   const targets = new Targets()
@@ -208,12 +214,15 @@ function checksOf(
   return checks
 }
 
-/** Each worker has its part of what the file gives to all. */
+const strangersPart = 4
+
+/** Each worker has its part of what the file gives to all. Strangers have less than customers, and take nothing from them. */
 function fitPools(
-  { unsent, readers, uploads, bodies }: Pools,
+  { unsent, unsentToStrangers, readers, uploads, bodies }: Pools,
   { limits, store, workers }: Config,
 ): void {
   unsent.resize(limits.unsentBytes / workers)
+  unsentToStrangers.resize(limits.unsentBytes / workers / strangersPart)
   readers.resize(limits.readers / workers)
   bodies.resize(limits.bodiesBytes / workers)
   // At least two, because fewer cannot be shared.

@@ -97,6 +97,8 @@ export interface Workers {
 export interface Pools {
   /** Bytes of answers that clients have not taken yet. */
   readonly unsent: SharedPool
+  /** The same of answers for which nobody needs a key, by network. */
+  readonly unsentToStrangers: SharedPool
   /** Slots for readers of session streams, and for downloads. */
   readonly readers: SharedPool
   /** Slots for uploads. */

@@ -10,16 +10,17 @@ import type { Answer, Caller, Exchange, Facts, Granted } from '../exchange.ts'
 import type { Identity, Route, Want } from '../exchange.ts'
 import { ClientLeft, readJsonBody } from '../http/body.ts'
 import type { BodyBudget, BodyShare } from '../http/body.ts'
+import { networkOf } from '../http/client-address.ts'
 import { parseAhead, smallBytes } from '../http/json/scan.ts'
 import { hasLeft, sendAnswer, sendError } from '../http/reply.ts'
 import { shareOf } from '../http/slow-reader.ts'
-import type { ReaderLimits } from '../http/slow-reader.ts'
+import type { ReaderLimits, Unsent } from '../http/slow-reader.ts'
 import { newId } from '../ids.ts'
 import { live } from '../lifecycle.ts'
 import type { Life, NamedHooks, Wire } from '../lifecycle.ts'
 import type { Claim } from '../redis/claims.ts'
 import type { Edition } from '../edition.ts'
-import type { Gateway, NamedRunning } from '../plugin.ts'
+import type { Gateway, NamedRunning, Pools } from '../plugin.ts'
 import { isOutage } from '../redis/scripts.ts'
 import { free } from '../sharing/discard.ts'
 import type { Linked, LinkedList } from '../sharing/linked-list.ts'
@@ -241,7 +242,7 @@ class HttpWire implements Wire {
     const { metrics, pools } = gateway
     const limits = {
       ...readerLimits(gateway),
-      unsent: x.caller && shareOf(pools.unsent, x.caller.ref),
+      unsent: unsentShare(x, pools),
       onContent: (bytes: number) => metrics.downloadBytes.inc(bytes),
     }
     const isStream = !('body' in answer)
@@ -260,6 +261,13 @@ class HttpWire implements Wire {
     // An error is small, and its caller may not be proven: it takes nothing from an account's share.
     sendError(res, x, error, readerLimits(gateway))
   }
+}
+
+/** None for operators. */
+function unsentShare({ caller, route, ip }: Exchange, pools: Pools): Unsent | undefined {
+  if (caller) return shareOf(pools.unsent, caller.ref)
+  const isStranger = route.access === 'anybody'
+  return isStranger ? shareOf(pools.unsentToStrangers, networkOf(ip)) : undefined
 }
 
 function readerLimits({ config, metrics }: Gateway): ReaderLimits {

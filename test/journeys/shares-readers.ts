@@ -163,6 +163,26 @@ t.test('replays that nobody reads, as fast as a plan allows', async (t) => {
   t.ok(bytes <= (unsentMiB / 2) * MiB, `${bytes} bytes`)
 })
 
+t.test('files for everybody that strangers do not read', async (t) => {
+  const world = await start(t)
+  const { unsent, unsentToStrangers } = world.gateway.gateway.pools
+  const sockets: Socket[] = []
+  let most = 0
+  await beside(t, world, async () => {
+    for (let i = 0; (await droppedBy(world)) === 0 && i < 30; i++) {
+      const before = unsentToStrangers.used
+      sockets.push(unread(world, 'GET /docs/swagger-ui-bundle.js', { pipelined: 20 }))
+      await until(async () => unsentToStrangers.used > before || (await droppedBy(world)) > 0)
+      most = Math.max(most, unsentToStrangers.used)
+    }
+  })
+  t.ok((await droppedBy(world)) > 0, `${(most / MiB).toFixed(0)} MiB`)
+  t.ok(most > 0 && most <= (unsentMiB / 4 / 2) * MiB, 'one network has half of theirs')
+  t.equal(unsent.usedBy('127.0.0.1'), 0, 'customers have their own')
+  for (const socket of sockets) socket.destroy()
+  await until(() => unsentToStrangers.used === 0)
+})
+
 t.test('a client that reads nothing is dropped after the stall time', async (t) => {
   const stallMs = 1000
   const world = await start(t, stallMs)
