@@ -1,7 +1,7 @@
 // Identifies the caller: reads the Bearer key, refuses a malformed key without asking Redis, and lets the ledger
 // identify the others. Failed keys are counted by address, and only failing requests get 429, because many customers
-// share one address. Refusals of a known key are counted by key: after too many, its requests are refused before the
-// body is read.
+// share one address. Refusals of a known key are counted by key, and by account, because a customer can make many keys:
+// after too many, requests are refused before the body is read.
 
 import { GatewayError } from '../errors.ts'
 import type { Exchange, Hooks, Route, Scope } from '../exchange.ts'
@@ -26,7 +26,7 @@ const schema = z.strictObject({
     .min(1)
     .default(600)
     .describe(
-      'How many refusals (401, 402, 403, 429, and other 4xx of a body over 4 KiB) a minute a known key may get before its requests are answered 429 without being read. A refusal counts one more for each MiB of its body.',
+      'How many refusals (401, 402, 403, 429, and other 4xx of a body over 4 KiB) a minute a known key may get before its requests are answered 429 without being read. A refusal counts one more for each MiB of its body. An account may get ten times as many, whatever the number of its keys.',
     ),
   ...accountSettings.shape,
 })
@@ -35,12 +35,14 @@ export const auth: Plugin<z.infer<typeof schema>> = {
   name: 'auth',
   schema,
   setup(gateway, config) {
-    const { failed, refused } = counted(gateway)
+    const { failed, refused, refusedAccounts } = counted(gateway)
+    const { refusals_per_minute: refusalsPerMinute } = config
     const parts = {
       gateway,
       readKey: keyReader(gateway.config),
       guard: createGuard(config.failures_per_minute_per_ip, failed),
-      refusals: createAllowance(config.refusals_per_minute, refused),
+      refusals: createAllowance(refusalsPerMinute, refused),
+      accountRefusals: createAllowance(keysOfAccount * refusalsPerMinute, refusedAccounts),
     }
     return {
       begin: (x) => (needsKey(x.route) ? hooksOf(x, parts) : undefined),
@@ -52,7 +54,11 @@ export const auth: Plugin<z.infer<typeof schema>> = {
 const counted = lasting(() => ({
   failed: new Map() satisfies Levels,
   refused: new Map() satisfies Levels,
+  refusedAccounts: new Map() satisfies Levels,
 }))
+
+/** An account may be refused as often as so many of its keys: no few of them can shut out the others. */
+const keysOfAccount = 10
 
 const keyless: ReadonlySet<Route['access']> = new Set(['anybody', 'admin-token', 'cookie'])
 
@@ -66,10 +72,12 @@ interface AuthParts {
   readonly guard: Guard
   /** By the hash of a key that Redis knows. */
   readonly refusals: Allowance
+  /** By the ref. */
+  readonly accountRefusals: Allowance
 }
 
 function hooksOf(x: Exchange, parts: AuthParts): Hooks {
-  const { gateway, readKey, refusals } = parts
+  const { gateway, readKey, refusals, accountRefusals } = parts
   let isShutOut = false
   let forgottenBytes = 0
   const identify = async () => {
@@ -82,8 +90,11 @@ function hooksOf(x: Exchange, parts: AuthParts): Hooks {
       const key = readKey(bearerToken(x.headers.authorization))
       if (!key) throw new GatewayError('invalid_api_key')
       const waitMs = refusals.waitMs(key.hmac)
-      isShutOut = waitMs > 0
-      if (isShutOut) throw tooOften(waitMs, 'Too many refused requests with this key.')
+      const accountWaitMs = accountRefusals.waitMs(key.ref)
+      isShutOut = waitMs > 0 || accountWaitMs > 0
+      if (waitMs > 0) throw tooOften(waitMs, 'Too many refused requests with this key.')
+      if (isShutOut)
+        throw tooOften(accountWaitMs, "Too many refused requests with the account's keys.")
       x.caller = { ...key, scope: scopeOf(x.route) }
     },
     vouch: identify,
@@ -127,7 +138,11 @@ function countRefusal(
 ): GatewayError | undefined {
   const isKnownKey = Boolean((x.identity ?? error.caller)?.keyId)
   const weight = isKnownKey ? weightOf(error, bodyBytes) : 0
-  if (x.caller && weight > 0) parts.refusals.use(x.caller.hmac, weight)
+  if (x.caller && weight > 0) {
+    parts.refusals.use(x.caller.hmac, weight)
+    // Whoever has old keys must not be able to shut out those that replaced them.
+    if (error.status !== 401) parts.accountRefusals.use(x.caller.ref, weight)
+  }
   if (error.status !== 401 || error.code === 'missing_api_key') return undefined
   const waitMs = parts.guard(x.ip)
   return waitMs > 0 ? tooOften(waitMs, 'Too many wrong keys from this address.') : undefined

@@ -173,6 +173,23 @@ t.test('a key that is refused too often is answered 429 before a body is read', 
   t.equal((await gateway.call('/api/billing/balance', other.key)).status, 200)
 })
 
+t.test('many keys of one account are refused no more often than ten of them', async (t) => {
+  const gateway = await start(t, { yaml: refusalsYaml(3) })
+  const { id } = await gateway.account(0)
+  const revoked = await gateway.keyFor(id)
+  await gateway.admin('DELETE', `keys/${revoked.id}`)
+  for (let i = 0; i < 3; i++) await gateway.call(balance, revoked.key)
+  const refuse = async ({ key }: { key: string }) =>
+    (await gateway.call('/v1/chat', key, hi)).status
+  for (let i = 0; i < 10; i++) {
+    const one = await gateway.keyFor(id)
+    t.same([await refuse(one), await refuse(one), await refuse(one)], [402, 402, 402])
+  }
+  const eleventh = await gateway.keyFor(id)
+  t.equal(await refuse(eleventh), 429)
+  t.equal((await gateway.call(balance, (await gateway.account(0)).key)).status, 200)
+})
+
 t.test('a success counts as no refusal, and an invented key counts for nobody', async (t) => {
   const gateway = await start(t, { yaml: refusalsYaml(2) })
   const account = await gateway.account(1000)
