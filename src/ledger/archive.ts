@@ -5,8 +5,8 @@ import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
 import { accountKeys, keys } from '../redis/redis.ts'
 import type { ObjectStore } from '../store/store.ts'
-import type { OldEntries, ReadOptions } from './journal.ts'
-import { compareIds } from './transaction.ts'
+import type { OldEntries, OldReader, ReadOptions } from './journal.ts'
+import { beyond, compareIds } from './transaction.ts'
 import type { JournalEntry } from './transaction.ts'
 import { numberAt } from '../redis/scripts.ts'
 import type { LedgerScripts } from './library.ts'
@@ -49,10 +49,7 @@ export function createArchive({ redis, scripts, store }: ArchiveOptions): Archiv
         if (count < batch) return total
       }
     },
-    async read(ref, options) {
-      const last = await asked(redis.hget(keys.account(ref), 'archived_last'))
-      return last ? readObjects(store, ref, options) : []
-    },
+    open: opener(redis, store),
   }
 }
 
@@ -60,6 +57,57 @@ interface ObjectName {
   readonly name: string
   readonly first: string
   readonly last: string
+}
+
+/** What the readers of an account know of its archive: one list and one object, however many they are. */
+interface Known {
+  readers: number
+  /** The newest archived id when the objects were listed. */
+  last: string
+  objects: readonly ObjectName[]
+  /** Of these objects, up to each of them: the newest id. */
+  reach: readonly string[]
+  parsed: { readonly name: string; readonly entries: readonly JournalEntry[] } | undefined
+}
+
+function opener(redis: Redis, store: ObjectStore): (ref: string) => OldReader {
+  const byRef = new Map<string, Known>()
+  return (ref) => {
+    const known = byRef.get(ref) ?? {
+      readers: 0,
+      last: '',
+      objects: [],
+      reach: [],
+      parsed: undefined,
+    }
+    byRef.set(ref, known)
+    known.readers++
+    return {
+      async read(options) {
+        const last = await asked(redis.hget(keys.account(ref), 'archived_last'))
+        if (!last || !reaches(last, options)) return []
+        if (known.last !== last) {
+          const objects = await listObjects(store, ref)
+          Object.assign(known, { last, objects, reach: reachOf(objects) })
+        }
+        return readObjects(store, known, options)
+      },
+      [Symbol.dispose]() {
+        if (--known.readers === 0) byRef.delete(ref)
+      },
+    }
+  }
+}
+
+/** Whether the read wants anything of what was archived up to `last`. */
+function reaches(last: string, { isUpwards, cursor, end }: ReadOptions): boolean {
+  const above = isUpwards ? cursor : end
+  return above === undefined || compareIds(last, above) > 0
+}
+
+function reachOf(objects: readonly ObjectName[]): readonly string[] {
+  let most = '0-0'
+  return objects.map(({ last }) => (most = compareIds(last, most) > 0 ? last : most))
 }
 
 async function listObjects(store: ObjectStore, ref: string): Promise<readonly ObjectName[]> {
@@ -73,26 +121,58 @@ async function listObjects(store: ObjectStore, ref: string): Promise<readonly Ob
 
 async function readObjects(
   store: ObjectStore,
-  ref: string,
-  { isUpwards, cursor, count }: ReadOptions,
+  known: Known,
+  { isUpwards, cursor, end, count }: ReadOptions,
 ): Promise<readonly JournalEntry[]> {
-  const objects = await listObjects(store, ref)
   const found: JournalEntry[] = []
-  const isBeyond = (id: string, from: string | undefined) => {
-    if (from === undefined) return true
-    return isUpwards ? compareIds(id, from) > 0 : compareIds(id, from) < 0
-  }
-  for (const { name, first, last } of isUpwards ? objects : objects.toReversed()) {
+  const isBeyond = beyond(isUpwards)
+  for (const { name, first, last } of objectsFrom(known, isUpwards, cursor)) {
     if (found.length >= count) break
-    const farEnd = isUpwards ? last : first
-    if (!isBeyond(farEnd, cursor)) continue
-    const entries = parseEntries(await store.get(name))
+    if (end !== undefined && !isBeyond(end, isUpwards ? first : last)) break
+    const entries = await entriesOf(store, known, name)
     for (const entry of isUpwards ? entries : entries.toReversed()) {
       // Objects of a crashed run may overlap.
-      if (isBeyond(entry[0], found.at(-1)?.[0] ?? cursor)) found.push(entry)
+      const before = found.at(-1)?.[0] ?? cursor
+      const isNew = before === undefined || isBeyond(entry[0], before)
+      if (isNew && (end === undefined || isBeyond(end, entry[0]))) found.push(entry)
     }
   }
   return found.slice(0, count)
+}
+
+/** Those that may have entries beyond the cursor, in the order of reading. */
+function objectsFrom(
+  { objects, reach }: Known,
+  isUpwards: boolean,
+  cursor: string | undefined,
+): readonly ObjectName[] {
+  if (cursor === undefined) return isUpwards ? objects : objects.toReversed()
+  if (isUpwards) return objects.slice(countWhile(reach, (id) => compareIds(id, cursor) <= 0))
+  const before = countWhile(objects, ({ first }) => compareIds(first, cursor) < 0)
+  return objects.slice(0, before).toReversed()
+}
+
+/** How many items at the beginning of a sorted list pass the test; all that follow fail it. */
+function countWhile<T>(sorted: readonly T[], test: (item: T) => boolean): number {
+  let [from, to] = [0, sorted.length]
+  while (from < to) {
+    const middle = Math.floor((from + to) / 2)
+    const item = sorted[middle]
+    if (item !== undefined && test(item)) from = middle + 1
+    else to = middle
+  }
+  return from
+}
+
+async function entriesOf(
+  store: ObjectStore,
+  known: Known,
+  name: string,
+): Promise<readonly JournalEntry[]> {
+  if (known.parsed?.name === name) return known.parsed.entries
+  const entries = parseEntries(await store.get(name))
+  known.parsed = { name, entries }
+  return entries
 }
 
 /** Finds the object of a run that ended before it trimmed: the object's entries are exactly the journal's first ones. */

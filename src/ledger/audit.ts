@@ -130,7 +130,8 @@ async function tryAudit({ redis, archive }: AuditOptions, ref: string) {
   const sums = noSums()
   const add = (entries: readonly JournalEntry[]) => addAll(entries, sums, expect)
   if (archive) {
-    await addArchived((options) => archive.read(ref, options), before.archived_last, add)
+    using reader = archive.open(ref)
+    await addArchived((options) => reader.read(options), before.archived_last, add)
     compareArchived(before, sums, expect)
   } else {
     takeArchived(before, sums)

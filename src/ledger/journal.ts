@@ -9,7 +9,7 @@ import type { List } from '../http/page.ts'
 import { invalidParameter } from '../http/refusals.ts'
 import { keys } from '../redis/redis.ts'
 import { FairTurns } from '../sharing/fair-turns.ts'
-import { compareIds, streamId, toTransaction, transactionId } from './transaction.ts'
+import { beyond, compareIds, streamId, toTransaction, transactionId } from './transaction.ts'
 import type { JournalEntry, Transaction } from './transaction.ts'
 import { edgesOf, isFiltered, matcherOf } from './transaction-query.ts'
 import type { TransactionFilter, TransactionQuery } from './transaction-query.ts'
@@ -18,14 +18,21 @@ export type TransactionList = List<Transaction>
 
 /** Entries that were taken out of the stream. */
 export interface OldEntries {
-  /** Reads at most `count` entries beyond the cursor, which is excluded; upwards the oldest first, else the newest first. */
-  read(ref: string, options: ReadOptions): Promise<readonly JournalEntry[]>
+  /** For reads that follow each other: what one has listed and parsed, the next one need not. Closed, it remembers nothing. */
+  open(ref: string): OldReader
+}
+
+export interface OldReader extends Disposable {
+  /** Reads at most `count` entries beyond the cursor; upwards the oldest first, else the newest first. */
+  read(options: ReadOptions): Promise<readonly JournalEntry[]>
 }
 
 export interface ReadOptions {
   readonly isUpwards: boolean
-  /** A stream id. */
+  /** A stream id, excluded: where the read begins. */
   readonly cursor: string | undefined
+  /** A stream id, excluded: where it ends. */
+  readonly end?: string | undefined
   readonly count: number
 }
 
@@ -126,20 +133,16 @@ async function* search(
   const matches = matcherOf(filter)
   const { cursor: given } = options
   let cursor = given === undefined || (start && isBeyond(start, given)) ? start : given
+  using reader = openReader(place, ref)
   for (;;) {
-    const reading = { isUpwards, cursor, count }
-    const entries = await pages.run(ref, () => readEntries(place, ref, reading))
-    const inside = end === undefined ? entries : entries.filter(([id]) => isBeyond(end, id))
-    cursor = inside.at(-1)?.[0]
-    const isEnd = inside.length < count
-    yield { found: inside.filter(matches), size: count, last: isEnd ? undefined : cursor }
+    const reading = { isUpwards, cursor, end, count }
+    const entries = await pages.run(ref, () => reader.read(reading))
+    cursor = entries.at(-1)?.[0]
+    const isEnd = entries.length < count
+    yield { found: entries.filter(matches), size: count, last: isEnd ? undefined : cursor }
     if (isEnd) return
   }
 }
-
-/** Whether `a` comes after `b` in the order of reading. */
-const beyond = (isUpwards: boolean) => (a: string, b: string) =>
-  isUpwards ? compareIds(a, b) > 0 : compareIds(a, b) < 0
 
 /** The one entry of a payment, found by its reference and not by a search. */
 async function findPayment(
@@ -178,39 +181,51 @@ export async function readEntry(
 
 const lastSequence = '18446744073709551615'
 
+export async function readEntries(
+  place: JournalPlace,
+  ref: string,
+  options: ReadOptions,
+): Promise<readonly JournalEntry[]> {
+  using reader = openReader(place, ref)
+  return await reader.read(options)
+}
+
 /**
  * Reads across the border of stream and archive. The stream is read first: an entry that is archived meanwhile is then
  * seen twice, and not missed.
  */
-export async function readEntries(
-  { redis, archive }: JournalPlace,
-  ref: string,
-  options: ReadOptions,
-): Promise<readonly JournalEntry[]> {
-  const { isUpwards, cursor, count } = options
-  const recent = await readStream(redis, ref, options)
-  if (!archive) return recent
-  if (isUpwards) {
-    const old = await archive.read(ref, options)
-    const lastOld = old.at(-1)?.[0]
-    const rest = lastOld ? recent.filter(([id]) => compareIds(id, lastOld) > 0) : recent
-    return [...old, ...rest].slice(0, count)
+function openReader({ redis, archive }: JournalPlace, ref: string): OldReader {
+  const old = archive?.open(ref)
+  return {
+    async read(options) {
+      const { isUpwards, cursor, count } = options
+      const recent = await readStream(redis, ref, options)
+      if (!old) return recent
+      if (isUpwards) {
+        const first = await old.read(options)
+        const lastOld = first.at(-1)?.[0]
+        const rest = lastOld ? recent.filter(([id]) => compareIds(id, lastOld) > 0) : recent
+        return [...first, ...rest].slice(0, count)
+      }
+      if (recent.length >= count) return recent
+      const from = recent.at(-1)?.[0] ?? cursor
+      const rest = await old.read({ ...options, cursor: from, count: count - recent.length })
+      return [...recent, ...rest]
+    },
+    [Symbol.dispose]: () => old?.[Symbol.dispose](),
   }
-  if (recent.length >= count) return recent
-  const from = recent.at(-1)?.[0] ?? cursor
-  const old = await archive.read(ref, { ...options, cursor: from })
-  return [...recent, ...old].slice(0, count)
 }
 
 export function readStream(
   redis: Redis,
   ref: string,
-  { isUpwards, cursor, count }: ReadOptions,
+  { isUpwards, cursor, end, count }: ReadOptions,
 ): Promise<readonly JournalEntry[]> {
   const key = keys.journal(ref)
+  const edge = (id: string | undefined, open: string) => (id === undefined ? open : `(${id}`)
   return asked(
     isUpwards
-      ? redis.xrange(key, cursor ? `(${cursor}` : '-', '+', 'COUNT', count)
-      : redis.xrevrange(key, cursor ? `(${cursor}` : '+', '-', 'COUNT', count),
+      ? redis.xrange(key, edge(cursor, '-'), edge(end, '+'), 'COUNT', count)
+      : redis.xrevrange(key, edge(cursor, '+'), edge(end, '-'), 'COUNT', count),
   )
 }

@@ -82,6 +82,10 @@ export function compareIds(a: string, b: string): number {
   return aMs - bMs || aSequence - bSequence
 }
 
+/** Whether stream id `a` comes after `b` in the order of reading. */
+export const beyond = (isUpwards: boolean) => (a: string, b: string) =>
+  isUpwards ? compareIds(a, b) > 0 : compareIds(a, b) < 0
+
 /** `1795200000000-1` as `txn_` and 32 hex digits. */
 export function transactionId(id: string): string {
   const [ms = '0', sequence = '0'] = id.split('-')

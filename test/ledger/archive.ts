@@ -9,6 +9,7 @@ import type { ObjectStore } from '../../src/store/store.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
 import type { Page } from '../../src/http/page.ts'
+import { readPieces, readTransactions } from '../../src/ledger/journal.ts'
 import { diskStore } from '../../src/store/disk.ts'
 import { keys } from '../../src/redis/redis.ts'
 import { connectLink, makeAccount, openLedger, request, topUp, used } from '../fixtures/ledger.ts'
@@ -170,4 +171,103 @@ t.test('two gateways that archive at once lose nothing', async (t) => {
   await Promise.all(cuts.map((cut) => archiveInto(store).archive(caller.ref, cut)))
   t.same((await list({})).data, all)
   t.same((await ledger.audit(caller.ref)).differences, [])
+})
+
+/** 2,000 archived entries in five objects and 300 in the stream, one a second; every 400th is a top-up. The store counts. */
+async function openLong(t: Test) {
+  const link = await connectLink(t, server.socket)
+  const { client: redis } = link
+  const { ref } = await makeAccount(link)
+  const store = diskStore(await tempDir(t))
+  const scripts = createScripts({ library: ledgerScripts, link })
+  const asked: string[] = []
+  const counting: ObjectStore = {
+    ...store,
+    list(prefix) {
+      asked.push('list')
+      return store.list(prefix)
+    },
+    get(name) {
+      asked.push(name)
+      return store.get(name)
+    },
+  }
+  const archive = createArchive({ redis, scripts, store: counting })
+  const add = async (from: number, to: number) => {
+    const pipeline = redis.pipeline()
+    for (let i = from; i < to; i++) {
+      const type = i % 400 === 0 ? 'topup' : 'charge'
+      const fields = { type, amount: '0', balance: '0', meta: '{}', usage: '1 0 1', flags: '' }
+      pipeline.xadd(keys.journal(ref), `${(1000 + i) * 1000}-1`, ...Object.entries(fields).flat())
+    }
+    await pipeline.exec()
+  }
+  await add(0, 2300)
+  for (let to = 400; to <= 2000; to += 400) await archive.archive(ref, (1000 + to) * 1000)
+  t.equal((await store.list(`journal/${ref}/`)).length, 5)
+  /** What the store was asked for meanwhile: how many lists, and objects. */
+  const counted = async <T>(work: () => Promise<T>) => {
+    asked.length = 0
+    const result = await work()
+    const lists = asked.filter((word) => word === 'list').length
+    return { result, lists, gets: asked.length - lists }
+  }
+  return { ref, redis, archive, add, counted, place: { redis, archive } }
+}
+
+t.test('one search lists the archive once and reads each object once', async (t) => {
+  const { ref, place, counted } = await openLong(t)
+  const exported = await counted(async () => {
+    let count = 0
+    for await (const rows of readPieces(place, ref, {})) count += rows.length
+    return count
+  })
+  t.same(exported, { result: 2300, lists: 1, gets: 5 })
+  for (const order of ['asc', 'desc'] as const) {
+    const query = { limit: 100, order, type: 'topup' } as const
+    const page = await counted(() => readTransactions(place, ref, query))
+    t.equal(page.result.data.length, 6)
+    t.match(page, { lists: 1, gets: 5 }, order)
+  }
+})
+
+t.test('a search for what the archive cannot have does not ask the store', async (t) => {
+  const { ref, place, counted } = await openLong(t)
+  for (const order of ['asc', 'desc'] as const) {
+    for (const filter of [{}, { type: 'charge' }] as const) {
+      const query = { limit: 100, order, from: 3200, ...filter }
+      const page = await counted(() => readTransactions(place, ref, query))
+      t.equal(page.result.data.length, 100)
+      t.match(page, { lists: 0, gets: 0 }, `${order} ${JSON.stringify(filter)}`)
+    }
+  }
+  const part = await counted(() =>
+    readTransactions(place, ref, { limit: 100, order: 'desc', from: 2990, to: 2995 }),
+  )
+  t.equal(part.result.data.length, 5)
+  t.match(part, { lists: 1, gets: 1 }, 'nor for objects that it cannot be in')
+})
+
+t.test('what is archived in the middle of an export is neither missing nor twice', async (t) => {
+  const { ref, place, archive, add } = await openLong(t)
+  await add(2300, 4000)
+  const ids: string[] = []
+  let pieces = 0
+  for await (const rows of readPieces(place, ref, {})) {
+    ids.push(...rows.map(({ id }) => id))
+    if (++pieces % 2 === 1) await archive.archive(ref, (3000 + pieces * 200) * 1000)
+  }
+  t.equal(ids.length, 4000)
+  t.equal(new Set(ids).size, 4000)
+  t.strictSame(ids, ids.toSorted())
+})
+
+t.test('searches of an account that run at once share what they know', async (t) => {
+  const { ref, place, counted } = await openLong(t)
+  const query = { limit: 100, order: 'asc', type: 'topup' } as const
+  const pages = await counted(() =>
+    Promise.all(Array.from({ length: 20 }, () => readTransactions(place, ref, query))),
+  )
+  for (const page of pages.result) t.equal(page.data.length, 6)
+  t.match(pages, { lists: 1 })
 })

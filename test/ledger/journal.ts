@@ -6,7 +6,7 @@ import type { Test } from 'tap'
 import { readEntries, readEntry, readPieces, readTransactions } from '../../src/ledger/journal.ts'
 import type { JournalPlace, ReadOptions } from '../../src/ledger/journal.ts'
 import type { TransactionFilter, TransactionQuery } from '../../src/ledger/transaction-query.ts'
-import { compareIds, toTransaction } from '../../src/ledger/transaction.ts'
+import { beyond, toTransaction } from '../../src/ledger/transaction.ts'
 import type { JournalEntry, Transaction } from '../../src/ledger/transaction.ts'
 import { keys } from '../../src/redis/redis.ts'
 import { makeAccount, openOn, topUp } from '../fixtures/ledger.ts'
@@ -86,12 +86,16 @@ async function open(t: Test, count = 12) {
   const old = entries.slice(0, 5)
   for (const [id, fields] of entries.slice(5)) await client.xadd(keys.journal(ref), id, ...fields)
   const archive = {
-    async read(_ref: string, { isUpwards, cursor, count }: ReadOptions) {
-      const isBeyond = (id: string) =>
-        cursor === undefined ||
-        (isUpwards ? compareIds(id, cursor) > 0 : compareIds(id, cursor) < 0)
-      return (isUpwards ? old : old.toReversed()).filter(([id]) => isBeyond(id)).slice(0, count)
-    },
+    open: () => ({
+      async read({ isUpwards, cursor, end, count }: ReadOptions) {
+        const isBeyond = beyond(isUpwards)
+        return (isUpwards ? old : old.toReversed())
+          .filter(([id]) => cursor === undefined || isBeyond(id, cursor))
+          .filter(([id]) => end === undefined || isBeyond(end, id))
+          .slice(0, count)
+      },
+      [Symbol.dispose]() {},
+    }),
   }
   return { client, ledger, ref, entries, place: { redis: client, archive } }
 }
