@@ -160,14 +160,15 @@ export function fileObject(more: Json = {}): Json {
   }
 }
 
-export function list(items: readonly Json[], hasMore: boolean): Answer {
+/** `lastId`: where the next page begins, if that is not the last item. */
+export function list(items: readonly Json[], hasMore: boolean, lastId?: string): Answer {
   const ids = items.map(({ id }) => id ?? null)
   return {
     json: {
       object: 'list',
       data: items,
       first_id: ids[0] ?? null,
-      last_id: ids.at(-1) ?? null,
+      last_id: lastId ?? ids.at(-1) ?? null,
       has_more: hasMore,
     },
   }

@@ -23,9 +23,10 @@ type Balance struct {
 	Available int64      `json:"available"`
 	Granted   int64      `json:"granted"`
 	Spent     int64      `json:"spent"`
-	Owed      int64      `json:"owed"`      // used and not yet paid: paid first from what comes in
-	Allowance *Allowance `json:"allowance"` // nil for none
-	Budget    *Budget    `json:"budget"`    // nil for none
+	Owed      int64      `json:"owed"`       // used and not yet paid: paid first from what comes in
+	Allowance *Allowance `json:"allowance"`  // nil for none
+	Budget    *Budget    `json:"budget"`     // nil for none
+	KeyBudget *Budget    `json:"key_budget"` // of the key that asks; nil for none
 	UpdatedAt UnixTime   `json:"updated_at"`
 }
 
@@ -86,12 +87,53 @@ type Price struct {
 	Request     float64 `json:"request"`
 }
 
+// TransactionParams choose transactions. All fields may be left out: then it is all of them.
+type TransactionParams struct {
+	ListParams
+	From      time.Time // made at this second or later
+	To        time.Time // made before this second
+	Type      string    // as Transaction.Type
+	Model     string    // charges of this model
+	KeyID     string    // charges of this key
+	Reference string    // the top-up of this payment
+}
+
+func (p TransactionParams) query() url.Values {
+	query := p.ListParams.query()
+	setSpan(query, p.From, p.To)
+	set(query, "type", p.Type)
+	set(query, "model", p.Model)
+	set(query, "key", p.KeyID)
+	set(query, "reference", p.Reference)
+	return query
+}
+
 // UsageParams choose a span and how it is summed up. All fields may be left out: the last 24 hours by the hour.
 type UsageParams struct {
 	From    time.Time
 	To      time.Time
 	Bucket  string // "hour" or "day"
 	GroupBy string // "model" or "key"
+	Model   string // of this model alone
+	KeyID   string // of this key alone
+}
+
+func (p UsageParams) query() url.Values {
+	query := url.Values{}
+	setSpan(query, p.From, p.To)
+	set(query, "bucket", p.Bucket)
+	set(query, "group_by", p.GroupBy)
+	set(query, "model", p.Model)
+	set(query, "key", p.KeyID)
+	return query
+}
+
+func setSpan(query url.Values, from, to time.Time) {
+	for name, at := range map[string]time.Time{"from": from, "to": to} {
+		if !at.IsZero() {
+			query.Set(name, strconv.FormatInt(at.Unix(), 10))
+		}
+	}
 }
 
 // UsageBucket is what was used in one span.
@@ -119,20 +161,11 @@ func (s *BillingService) Balance(ctx context.Context, options ...CallOption) (*B
 }
 
 // Transactions lists what changed the balance, by default the newest first.
-func (s *BillingService) Transactions(ctx context.Context, params ListParams, options ...CallOption) *List[Transaction] {
+func (s *BillingService) Transactions(ctx context.Context, params TransactionParams, options ...CallOption) *List[Transaction] {
 	return newList[Transaction](ctx, s.core, newRequest(options, http.MethodGet, "/api/billing/transactions"), params.query())
 }
 
 // Usage has sums for charts, the oldest first.
 func (s *BillingService) Usage(ctx context.Context, params UsageParams, options ...CallOption) *List[UsageBucket] {
-	query := url.Values{}
-	if !params.From.IsZero() {
-		query.Set("from", strconv.FormatInt(params.From.Unix(), 10))
-	}
-	if !params.To.IsZero() {
-		query.Set("to", strconv.FormatInt(params.To.Unix(), 10))
-	}
-	set(query, "bucket", params.Bucket)
-	set(query, "group_by", params.GroupBy)
-	return newList[UsageBucket](ctx, s.core, newRequest(options, http.MethodGet, "/api/billing/usage"), query)
+	return newList[UsageBucket](ctx, s.core, newRequest(options, http.MethodGet, "/api/billing/usage"), params.query())
 }

@@ -40,9 +40,9 @@ func set(query url.Values, name, value string) {
 type Page[T any] struct {
 	object
 	Data    []T    `json:"data"`
-	FirstID string `json:"first_id"` // the first id of Data; with ListParams.Before it gives the page before
-	LastID  string `json:"last_id"`  // the last id of Data; with ListParams.After it gives the page after
-	HasMore bool   `json:"has_more"`
+	FirstID string `json:"first_id"` // where Data begins; with ListParams.Before it gives the page before
+	LastID  string `json:"last_id"`  // where Data ends; with ListParams.After it gives the page after
+	HasMore bool   `json:"has_more"` // also where Data is empty
 }
 
 // String is the JSON that came, on one line.
@@ -98,7 +98,7 @@ func (l *List[T]) Pages() iter.Seq2[*Page[T], error] {
 			if direction == "before" {
 				next = page.FirstID
 			}
-			if !yield(page, nil) || !page.HasMore || len(page.Data) == 0 {
+			if !yield(page, nil) || !page.HasMore {
 				return
 			}
 			// A list must not be silently incomplete, and a server that repeats a page must not be asked for ever.

@@ -43,7 +43,7 @@ func TestWhatCameIsPrintedAsItCame(t *testing.T) {
 	add("*Model", model, err)
 	completion, err := client.Chat.Completions.Create(ctx, tollgate.ChatParams{})
 	add("*ChatCompletion", completion, err)
-	page, err := client.Billing.Transactions(ctx, tollgate.ListParams{}).First()
+	page, err := client.Billing.Transactions(ctx, tollgate.TransactionParams{}).First()
 	add("*Page", page, err)
 	for name, value := range came {
 		for _, format := range formats {
@@ -72,7 +72,7 @@ func TestItemsAndChunksArePrintedAsTheyCame(t *testing.T) {
 			}
 		}
 	}
-	for transaction, err := range client.Billing.Transactions(ctx, tollgate.ListParams{}).All() {
+	for transaction, err := range client.Billing.Transactions(ctx, tollgate.TransactionParams{}).All() {
 		check(transaction, err)
 	}
 	for bucket, err := range client.Billing.Usage(ctx, tollgate.UsageParams{}).All() {

@@ -6,7 +6,6 @@ import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
 import { directionOf, listOf } from '../http/page.ts'
 import type { List } from '../http/page.ts'
-import { invalidParameter } from '../http/refusals.ts'
 import { keys } from '../redis/redis.ts'
 import { FairTurns } from '../sharing/fair-turns.ts'
 import { beyond, compareIds, streamId, toTransaction, transactionId } from './transaction.ts'
@@ -47,7 +46,7 @@ const pages = new FairTurns(pagesAtOnce)
 
 /** About two milliseconds of work. */
 const pieceSize = 500
-/** A filter that finds nothing in so many entries is refused: a page has at least one row when more may follow. */
+/** A page that has looked at so many entries ends, even if it has no row: its cursor says where the next one begins. */
 const mostLookedAt = 20_000
 
 interface Found {
@@ -89,15 +88,9 @@ async function find(place: JournalPlace, ref: string, query: TransactionQuery): 
     lookedAt += piece.size
     if (entries.length > limit) break
     if (lookedAt < mostLookedAt || piece.last === undefined) continue
-    if (entries.length === 0) throw tooFar()
     return { entries, stoppedAt: piece.last }
   }
   return { entries }
-}
-
-function tooFar() {
-  const message = `None of ${mostLookedAt} transactions matches. Ask for a shorter time by "from" and "to", or for all by format=csv.`
-  return invalidParameter('from', message)
 }
 
 /** All entries that match, the oldest first, in pieces that take their turn among the accounts. */

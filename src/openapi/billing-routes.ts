@@ -39,7 +39,7 @@ export const billingRoutes: Operations = {
     },
     codes,
     after:
-      'With `type`, `model` or `key`, a page looks at 20,000 transactions at most. It may then have fewer rows, with `has_more`, and `last_id` (with `before`: `first_id`) is where the next page begins, so take the cursor from there and not from the last row. If none of the 20,000 matches, the answer is 400 `invalid_parameter`: ask for a shorter time, or for CSV, which has no such bound.',
+      'With `type`, `model` or `key`, a page looks at 20,000 transactions at most. It may then have fewer rows, or none, with `has_more`, and `last_id` (with `before`: `first_id`) is where the next page begins: so take the cursor from there and not from the last row, and go on while `has_more` is true, also after a page without rows. CSV has no such bound.',
   },
   'GET /api/billing/usage': {
     id: 'getUsage',

@@ -232,7 +232,7 @@ export const objects = {
     data: listOf({}, 'The rows.'),
     first_id: orNull(text('Id of the first row; null when there are none.')),
     last_id: orNull(text('Id of the last row; null when there are none.')),
-    has_more: flag('More rows follow in this direction.'),
+    has_more: flag('More rows follow in this direction, also where this page has none.'),
   },
   Error: {
     error: inner({

@@ -232,6 +232,7 @@ export const hostile: readonly Case[] = [
       { data: [sessionObject('sess_0')] },
       { data: [sessionObject('sess_0')], last_id: '' },
       { data: [{ object: 'chat.session' }] },
+      { data: [], last_id: null },
     ],
     (told: Json) => ({
       answers: [

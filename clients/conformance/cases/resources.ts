@@ -27,6 +27,9 @@ function page(from: number, count: number): readonly Json[] {
   return Array.from({ length: count }, (_, i) => sessionObject(`sess_${from + i}`))
 }
 
+const narrowed = { from: 1795200000, to: 1795203600, model: 'org/model', key: 'key_1' }
+const narrowedQuery = { ...narrowed, from: '1795200000', to: '1795203600' }
+
 export const resources: readonly Case[] = [
   one('sessions: create, read, change, delete', {
     answers: [
@@ -215,6 +218,36 @@ export const resources: readonly Case[] = [
         ),
       },
     ],
+  }),
+  one('transactions and usage that are narrowed', {
+    answers: [list([], false), list([], false)],
+    steps: [
+      { op: 'billing.transactions', params: { ...narrowed, type: 'topup', reference: 'pay/1 ü' } },
+      { op: 'billing.usage', params: narrowed },
+    ],
+    saw: [{ ok: [] }, { ok: [] }],
+    sent: [
+      {
+        path: listed(
+          { ...narrowedQuery, type: 'topup', reference: 'pay/1 ü' },
+          '/api/billing/transactions',
+        ),
+      },
+      { path: listed(narrowedQuery, '/api/billing/usage') },
+    ],
+  }),
+  one('a page without rows is not the end of a list that has more', {
+    answers: [
+      list([], true, 'txn_9'),
+      list([{ id: 'txn_5', object: 'billing.transaction' }], true, 'txn_4'),
+      list([], true, 'txn_2'),
+      list([{ id: 'txn_1', object: 'billing.transaction' }], false),
+    ],
+    steps: [{ op: 'billing.transactions', params: { type: 'topup' } }],
+    saw: [{ ok: [{ id: 'txn_5' }, { id: 'txn_1' }] }],
+    sent: [undefined, 'txn_9', 'txn_4', 'txn_2'].map((after) => ({
+      path: listed({ type: 'topup', after }, '/api/billing/transactions'),
+    })),
   }),
   one('models, whose names may have a slash', {
     answers: [

@@ -26,12 +26,76 @@ impl Billing {
         List::new(&self.client, self.client.inner.address.api(&["billing", "transactions"]))
     }
 
-    /// `GET /api/billing/usage`: sums for charts. Narrowed by the query's `from` and `to` (Unix seconds), `bucket`
-    /// (`hour`, `day`) and `group_by` (`model`, `key`).
+    /// `GET /api/billing/usage`: sums for charts, by default of the last 24 hours, by the hour.
     pub fn usage(&self) -> List<UsageSum> {
         List::new(&self.client, self.client.inner.address.api(&["billing", "usage"]))
     }
 }
+
+/// Which transactions are wanted.
+impl List<Transaction> {
+    /// Unix seconds: made at this time or later.
+    pub fn from(self, seconds: u64) -> Self {
+        self.query("from", seconds.to_string())
+    }
+
+    /// Unix seconds: made before this time.
+    pub fn to(self, seconds: u64) -> Self {
+        self.query("to", seconds.to_string())
+    }
+
+    /// Of this kind.
+    pub fn kind(self, kind: &TransactionType) -> Self {
+        self.query("type", kind.as_str())
+    }
+
+    /// Charges of this model.
+    pub fn model(self, id: impl AsRef<str>) -> Self {
+        self.query("model", id)
+    }
+
+    /// Charges of the key with this id.
+    pub fn key(self, id: impl AsRef<str>) -> Self {
+        self.query("key", id)
+    }
+
+    /// The top-up of the payment with this id.
+    pub fn reference(self, id: impl AsRef<str>) -> Self {
+        self.query("reference", id)
+    }
+}
+
+/// Which sums are wanted.
+impl List<UsageSum> {
+    /// Unix seconds. The spans that have a part at this time or later.
+    pub fn from(self, seconds: u64) -> Self {
+        self.query("from", seconds.to_string())
+    }
+
+    /// Unix seconds. The spans that have a part before this time.
+    pub fn to(self, seconds: u64) -> Self {
+        self.query("to", seconds.to_string())
+    }
+
+    /// `hour` or `day`.
+    pub fn bucket(self, span: impl AsRef<str>) -> Self {
+        self.query("bucket", span)
+    }
+
+    /// By `model` or by `key`.
+    pub fn group_by(self, what: impl AsRef<str>) -> Self {
+        self.query("group_by", what)
+    }
+
+    /// Of this model alone.
+    pub fn model(self, id: impl AsRef<str>) -> Self {
+        self.query("model", id)
+    }
+
+    /// Of the key with this id alone.
+    pub fn key(self, id: impl AsRef<str>) -> Self {
+        self.query("key", id)
+    }
 
 /// What is left. In tokens.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -97,6 +161,7 @@ pub struct Budget {
     /// Everything else.
     #[serde(flatten)]
     pub extra: Extra,
+
 }
 
 /// One change of the balance.

@@ -77,7 +77,7 @@ impl<T: DeserializeOwned + 'static> IntoFuture for List<T> {
         Box::pin(async move {
             let mut request = self.request?;
             let came: Came<T> = self.client.inner.json(&request).await?;
-            let next = if came.has_more && !came.data.is_empty() {
+            let next = if came.has_more {
                 let is_backwards = request.query("before").is_some() && request.query("after").is_none();
                 let (side, id) = if is_backwards { ("before", &came.first_id) } else { ("after", &came.last_id) };
                 // A list without a next id would look complete, and one whose next id repeats would never end.

@@ -52,7 +52,6 @@ export class List<T> implements AsyncIterable<T>, PromiseLike<Page<T>> {
       yield page
       if (page.has_more !== true) return undefined
       const next = this.#cursorOf(page)
-      if (page.data.length === 0) return undefined
       // A list must not be silently incomplete, and a server that repeats a page must not be asked for ever.
       if (next === undefined || next === cursor) {
         throw new TollgateError('The list has more, and does not say where it goes on.')

@@ -85,7 +85,7 @@ func (d *driver) perform(s step) (any, error) {
 	case "billing.balance":
 		return object(c.Billing.Balance(ctx))
 	case "billing.transactions":
-		return items(c.Billing.Transactions(ctx, listParams(s)).All(), s.Take)
+		return items(c.Billing.Transactions(ctx, transactionParams(s)).All(), s.Take)
 	case "billing.usage":
 		return items(c.Billing.Usage(ctx, usageParams(s)).All(), s.Take)
 	case "models.list":
@@ -167,20 +167,38 @@ func listParams(s step) (params tollgate.ListParams) {
 	return tollgate.ListParams{Limit: told.Limit, After: told.After, Before: told.Before, Order: told.Order}
 }
 
-func usageParams(s step) (params tollgate.UsageParams) {
-	var told struct {
-		From, To int64
-		Bucket   string
-		GroupBy  string `json:"group_by"`
-	}
+type filters struct {
+	From, To         int64
+	Type, Model, Key string
+	Reference        string
+	Bucket           string
+	GroupBy          string `json:"group_by"`
+}
+
+func filtersOf(s step) (told filters) {
 	if s.Params != nil {
 		fail(json.Unmarshal(s.Params, &told))
 	}
-	params.Bucket, params.GroupBy = told.Bucket, told.GroupBy
-	params.From = tollgate.UnixTime(told.From).Time()
-	params.To = tollgate.UnixTime(told.To).Time()
-	return params
+	return told
 }
+
+func transactionParams(s step) tollgate.TransactionParams {
+	told := filtersOf(s)
+	return tollgate.TransactionParams{
+		ListParams: listParams(s), From: timeOf(told.From), To: timeOf(told.To),
+		Type: told.Type, Model: told.Model, KeyID: told.Key, Reference: told.Reference,
+	}
+}
+
+func usageParams(s step) tollgate.UsageParams {
+	told := filtersOf(s)
+	return tollgate.UsageParams{
+		From: timeOf(told.From), To: timeOf(told.To),
+		Bucket: told.Bucket, GroupBy: told.GroupBy, Model: told.Model, KeyID: told.Key,
+	}
+}
+
+func timeOf(seconds int64) time.Time { return tollgate.UnixTime(seconds).Time() }
 
 func (d *driver) upload(s step) (any, error) {
 	params := tollgate.UploadParams{

@@ -42,7 +42,8 @@ class _Listing(Generic[T]):
         query = dict(self.call.query)
         is_before = query.get("before") and not query.get("after")
         side, name, at = ("before", "first_id", 0) if is_before else ("after", "last_id", -1)
-        cursor = raw.get(name) or (data[at].get("id") if isinstance(data[at], dict) else None)
+        item = data[at] if data else None
+        cursor = raw.get(name) or (item.get("id") if isinstance(item, dict) else None)
         if not isinstance(cursor, str) or not cursor or cursor == query.get(side):
             raise TollgateError("The list has more, but does not say where it goes on.")
         return replace(self, call=replace(self.call, query={**query, side: cursor}))
@@ -58,8 +59,7 @@ class _Page(Generic[T]):
         self.data: Sequence[T] = [listing.item(one) for one in items if isinstance(one, dict)]
         self.first_id: str | None = raw.get("first_id")
         self.last_id: str | None = raw.get("last_id")
-        # A page without items that promises more would never end.
-        self.has_more: bool = bool(raw.get("has_more")) and bool(items)
+        self.has_more: bool = bool(raw.get("has_more")) and isinstance(data, list)
         self._listing = listing
 
     @property

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tollgate_gateway::{Call, ChatRequest, Client, Error, List, Message, Result, SessionParams};
+use tollgate_gateway::{Call, ChatRequest, Client, Error, List, Message, Result, SessionParams, Transaction, UsageSum};
 
 use crate::streams::follow;
 use crate::{failed, files};
@@ -50,8 +50,8 @@ async fn call(client: &Client, op: &str, step: &Value) -> Result<Value> {
         "files.delete" => shown(client.files().delete(id).await?),
         "files.list" => items(client.files().list(), step).await,
         "billing.balance" => shown(client.billing().balance().await?),
-        "billing.transactions" => items(client.billing().transactions(), step).await,
-        "billing.usage" => items(client.billing().usage(), step).await,
+        "billing.transactions" => taken(transactions(client.billing().transactions(), step), step).await,
+        "billing.usage" => taken(usage(client.billing().usage(), step), step).await,
         "models.list" => items(client.models().list(), step).await,
         "models.retrieve" => shown(client.models().retrieve(id).await?),
         "memory" => Ok(memory()),
@@ -94,10 +94,50 @@ fn message(step: &Value) -> Message {
     fields(step, "params").fold(message, |message, (name, value)| message.param(name, value.clone()))
 }
 
+fn transactions(mut list: List<Transaction>, step: &Value) -> List<Transaction> {
+    for (name, value) in fields(step, "params") {
+        let (text, seconds) = (text(value), value.as_u64().unwrap_or_default());
+        list = match name.as_str() {
+            "from" => list.from(seconds),
+            "to" => list.to(seconds),
+            "type" => list.kind(&text.into()),
+            "model" => list.model(text),
+            "key" => list.key(text),
+            "reference" => list.reference(text),
+            _ => list.query(name, text),
+        };
+    }
+    list
+}
+
+fn usage(mut list: List<UsageSum>, step: &Value) -> List<UsageSum> {
+    for (name, value) in fields(step, "params") {
+        let (text, seconds) = (text(value), value.as_u64().unwrap_or_default());
+        list = match name.as_str() {
+            "from" => list.from(seconds),
+            "to" => list.to(seconds),
+            "bucket" => list.bucket(text),
+            "group_by" => list.group_by(text),
+            "model" => list.model(text),
+            "key" => list.key(text),
+            _ => list.query(name, text),
+        };
+    }
+    list
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
 async fn items<T: DeserializeOwned + Serialize + Unpin + 'static>(mut list: List<T>, step: &Value) -> Result<Value> {
     for (name, value) in fields(step, "params") {
-        list = list.query(name, value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        list = list.query(name, text(value));
     }
+    taken(list, step).await
+}
+
+async fn taken<T: DeserializeOwned + Serialize + Unpin + 'static>(list: List<T>, step: &Value) -> Result<Value> {
     let take = step["take"].as_u64().unwrap_or(u64::MAX);
     let mut items = list.items();
     let mut taken = Vec::new();
