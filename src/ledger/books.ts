@@ -11,7 +11,11 @@ import type { UsageRow } from './usage.ts'
 const exportsInAll = 64
 const exportsOfOne = 2
 /** Of this process. An export runs for as long as its client likes to read. */
-const slots = createSlots({ most: exportsOfOne, pool: new SharedPool(exportsInAll) })
+const slots = createSlots({
+  most: exportsOfOne,
+  what: 'CSV exports',
+  pool: new SharedPool(exportsInAll),
+})
 
 export interface ExportOptions {
   /** The id of the account, which each line has. */

@@ -132,7 +132,12 @@ t.test('an account has two exports at a time, and a slot is back however one end
   const unread = open('one')
   const running = [open('one'), open('one')] as const
   for (const lines of running) await lines.next()
-  await t.rejects(unread.next(), { code: 'concurrency_limit_exceeded', status: 429 })
+  await t.rejects(unread.next(), {
+    code: 'concurrency_limit_exceeded',
+    status: 429,
+    message: 'You have 2 CSV exports running, and no more may run now. Wait for one to end.',
+    retryAfterMs: 1000,
+  })
   const other = open('two')
   t.match(await other.next(), { done: false }, "another account's share is its own")
   await other.next()

@@ -2,14 +2,17 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
+import { parseKey } from '../../src/accounts/api-key.ts'
 import { newId } from '../../src/ids.ts'
 import type { List } from '../../src/http/page.ts'
 import type { Transaction } from '../../src/ledger/transaction.ts'
 import type { UsageRow } from '../../src/ledger/usage.ts'
+import { keys } from '../../src/redis/redis.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { codeOf, refusedWith, startGateway } from '../fixtures/gateway.ts'
 import { parseCsv } from '../fixtures/csv.ts'
+import { connectLink } from '../fixtures/ledger.ts'
 import { ask } from '../fixtures/money.ts'
 
 async function start(t: Test) {
@@ -160,4 +163,35 @@ t.test('CSV of transactions and usage, for the account alone', async (t) => {
   const path = `${gateway.url}/api/billing/transactions?format=csv`
   const head = await fetch(path, { method: 'HEAD', headers })
   t.same([head.status, await head.text()], [200, ''])
+})
+
+t.test('a third CSV at once is 429, says so, and when to ask again', async (t) => {
+  const { gateway, account } = await start(t)
+  const { client } = await connectLink(t, gateway.redis.socket)
+  const journal = keys.journal(parseKey(account.key)?.ref ?? '')
+  // More than the sockets take before somebody reads.
+  const note = 'n'.repeat(4000)
+  const entry = { type: 'topup', amount: '0', balance: '0', meta: JSON.stringify({ note }) }
+  for (let i = 0; i < 16; i++) {
+    const pipeline = client.pipeline()
+    for (let j = 0; j < 500; j++) pipeline.xadd(journal, '*', ...Object.entries(entry).flat())
+    await pipeline.exec()
+  }
+  const path = '/api/billing/transactions?format=csv'
+  const running = [await gateway.call(path, account.key), await gateway.call(path, account.key)]
+  const refused = await gateway.call(path, account.key)
+  t.equal(refused.status, 429)
+  t.equal(refused.headers.get('retry-after'), '1')
+  t.equal(refused.headers.get('content-disposition'), null)
+  t.match(await refused.json(), {
+    error: {
+      code: 'concurrency_limit_exceeded',
+      message: 'You have 2 CSV exports running, and no more may run now. Wait for one to end.',
+    },
+  })
+  for (const answer of running) {
+    t.equal(answer.status, 200)
+    t.equal((await parseCsv(await answer.text())).length, 8002)
+  }
+  t.equal((await gateway.call(path, account.key)).status, 200)
 })
