@@ -259,6 +259,84 @@ t.test('reaped and opened again, a hold counts once', async (t) => {
   await sound()
 })
 
+/** A hold of both budgets, reaped at its checkpoint of 30 tokens. */
+async function openReaped(t: Test) {
+  const parts = await open(t, { account: monthly(100), key: monthly(100) }, 90)
+  const { ledger, link, caller, ref, windows, scripts, spent, spentOfKey } = parts
+  await reapingStarted(link)
+  const dying = openAdmission({ scripts, leaseMs: 1, windows })
+  const hold = await dying.admit(request(caller, 80))
+  const reapAt = async (charge: number) => {
+    await scripts.run('checkpoint', accountKeys(ref), ['1', `${hold.id} ${charge} 7 0 5`])
+    await until(async () => (await ledger.balance(ref)).reserved === 0)
+  }
+  await reapAt(30)
+  const counted = async () => [await spent(), await spentOfKey()]
+  return { ...parts, hold, dying, reapAt, counted }
+}
+
+t.test('a correction downwards comes back to the budgets that the charge counted in', async (t) => {
+  const { ledger, hold, counted, spendNow, sound } = await openReaped(t)
+  await spendNow(70)
+  t.same(await counted(), [100, 100])
+  await t.rejects(spendNow(1), { code: 'budget_exceeded' })
+  await ledger.settle(hold, used(12))
+  t.same(await counted(), [82, 82])
+  await sound()
+  await ledger.settle(hold, used(12))
+  t.same(await counted(), [82, 82], 'once')
+  await spendNow(18)
+  await t.rejects(spendNow(1), { code: 'budget_exceeded' })
+  await sound()
+})
+
+t.test('of a hold that was reaped twice, all that was counted comes back', async (t) => {
+  const { ledger, hold, dying, reapAt, counted, sound } = await openReaped(t)
+  t.ok(await dying.openAgain(hold))
+  await reapAt(50)
+  t.same(await counted(), [50, 50])
+  await sound()
+  await ledger.settle(hold, used(0))
+  t.same(await counted(), [0, 0])
+  await sound()
+})
+
+t.test('reaped, opened again and settled for less, a hold gives back both', async (t) => {
+  const { ledger, hold, scripts, windows, counted, sound } = await openReaped(t)
+  t.ok(await openAdmission({ scripts, leaseMs: 30_000, windows }).openAgain(hold))
+  t.same(await counted(), [80, 80])
+  await ledger.settle(hold, used(12))
+  t.same(await counted(), [12, 12])
+  await sound()
+})
+
+t.test('what comes back after the border is not added to the new window', async (t) => {
+  const { ledger, hold, counted, spendNow, passBorder, sound } = await openReaped(t)
+  await passBorder()
+  await spendNow(40)
+  await ledger.settle(hold, used(12))
+  t.same(await counted(), [40, 40])
+  await sound()
+})
+
+t.test('nor is what had counted in an earlier window given back to this one', async (t) => {
+  const { ledger, link, caller, ref, scripts, windows, spent, passBorder, spendNow, sound } =
+    await open(t, { account: monthly(100) }, 90)
+  await reapingStarted(link)
+  const dying = openAdmission({ scripts, leaseMs: 30_000, windows })
+  const hold = await dying.admit(request(caller, 40, { isSliced: true }))
+  await passBorder()
+  await spendNow(5)
+  t.ok(await ledger.extend(hold, { amount: 80, least: 40 }))
+  t.equal(await spent(), 45)
+  await scripts.run('checkpoint', accountKeys(ref), ['1', `${hold.id} 50 7 0 5`])
+  await until(async () => (await ledger.balance(ref)).reserved === 0)
+  t.equal(await spent(), 15, 'ten of the fifty are in this window')
+  await ledger.settle(hold, used(20))
+  t.equal(await spent(), 5)
+  await sound()
+})
+
 t.test('a settlement that Redis knows no hold for counts in the window that runs', async (t) => {
   const { caller, ref, scripts, spendNow, spent, spentOfKey, sound } = await open(t, {
     account: monthly(100),

@@ -38,7 +38,7 @@ local function touch_key(key_name, key, now)
   end
 end
 
-local function book_reaping(account, id, value, mark, waived)
+local function book_reaping(account, id, value, mark, waived, counted)
   local amount, total, prompt, cached, completion, key_id, model, meta =
     match(value, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (.*)$')
   local before = read_reaped(mark, waived)
@@ -57,7 +57,7 @@ local function book_reaping(account, id, value, mark, waived)
     completion = math.max(completion, before.completion)
   end
   book_charge(account, charge, due, before)
-  book_budgets(account, charge, note, number(amount), due)
+  charge.counted_in_all = book_budgets(account, charge, note, number(amount), due, counted)
   count_usage(charge, charge.total, prompt, cached, completion, before)
   charge.mark = 'r ' .. int(charge.total) .. ' ' .. charge.usage
   charge.waived_in_all = before.waived + charge.waived
@@ -79,8 +79,8 @@ local function find_expired(account, now, lease)
   local values = call('HMGET', hold_rows, unpack(ids))
   for i, id in ipairs(ids) do
     local settled = settled_of(id)
-    local found = call('HMGET', settled, id, waived_field(id))
-    local charge = book_reaping(account, id, values[i], found[1], found[2])
+    local found = call('HMGET', settled, id, waived_field(id), counted_field(id))
+    local charge = book_reaping(account, id, values[i], found[1], found[2], found[3])
     charge.settled = settled
     reap.charges[i] = charge
     reap.by_key[charge.key_id] = (reap.by_key[charge.key_id] or 0) + 1
@@ -97,6 +97,9 @@ local function write_reaping(account, reap)
     call('HSET', charge.settled, charge.id, charge.mark)
     if charge.waived_in_all > 0 then
       call('HSET', charge.settled, waived_field(charge.id), int(charge.waived_in_all))
+    end
+    if charge.counted_in_all then
+      call('HSET', charge.settled, counted_field(charge.id), charge.counted_in_all)
     end
     call('EXPIRE', charge.settled, MARK_SECONDS)
     call('HINCRBY', account_key, 'open:' .. charge.key_id, -1)

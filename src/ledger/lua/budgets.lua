@@ -160,13 +160,55 @@ local function book_in(account, field, part, held, due)
   return window.since, counted
 end
 
+-- What the reapings of a hold have counted in windows is a field beside its mark, as what they waived is.
+local function counted_field(hold_id)
+  return hold_id .. ':counted'
+end
+
+-- What a charge counts in windows, of the account and of a key, as the journal has it.
+local COUNTED = '%s %d %s %d %s'
+local function counted_text(since, tokens, key_since, key_tokens, counter)
+  if tokens == 0 and key_tokens == 0 then return nil end
+  return format(COUNTED, since and int(since) or '-', tokens, key_since and int(key_since) or '-',
+    key_tokens, counter)
+end
+
+local function read_counted(text)
+  local since, tokens, key_since, key_tokens, counter = match(text or '', '^(%S+) (%d+) (%S+) (%d+) (%S+)$')
+  return tonumber(since or ''), number(tokens), tonumber(key_since or ''), number(key_tokens), counter
+end
+
+-- A correction that takes back some of a charge gives it back to the window that it was counted in, if that still runs.
+local function book_back(account, field, since, tokens, back)
+  local window = since and read_window(account, field)
+  if not window or window.since ~= since then return 0 end
+  local given = math.min(tokens, back, window.used)
+  window.used, window.is_changed = window.used - given, true
+  return given
+end
+
 -- Books that a hold of `held` tokens has ended, and was charged `due`. What of it counts in windows is on record in the
--- journal: `<since> <tokens> <since> <tokens> <key id>:<every>`.
-local function book_budgets(account, charge, note, held, due)
-  if not note then return end
-  local since, tokens = book_in(account, OF_ACCOUNT, note.account, held, due)
-  local key_since, key_tokens = book_in(account, field_of(note.counter), note.key, held, due)
-  if tokens == 0 and key_tokens == 0 then return end
-  charge.counted = (since and int(since) or '-') .. ' ' .. int(tokens) .. ' '
-    .. (key_since and int(key_since) or '-') .. ' ' .. int(key_tokens) .. ' ' .. note.counter
+-- journal: `<since> <tokens> <since> <tokens> <key id>:<every>`, below 0 where it comes back. `counted` is what reapings
+-- of the same hold have counted, in these words; returns it with what this charge counts.
+local function book_budgets(account, charge, note, held, due, counted)
+  local since, tokens, key_since, key_tokens, counter = nil, 0, nil, 0, nil
+  if note then
+    counter = note.counter
+    since, tokens = book_in(account, OF_ACCOUNT, note.account, held, due)
+    key_since, key_tokens = book_in(account, field_of(counter), note.key, held, due)
+  end
+  local old, old_tokens, old_key, old_key_tokens, old_counter = read_counted(counted)
+  if due < 0 and old_counter then
+    charge.counted = counted_text(
+      old, -book_back(account, OF_ACCOUNT, old, old_tokens, -due),
+      old_key, -book_back(account, field_of(old_counter), old_key, old_key_tokens, -due), old_counter)
+    return counted
+  end
+  charge.counted = counted_text(since, tokens, key_since, key_tokens, counter)
+  if not charge.counted or not old_counter then return charge.counted or counted end
+  -- Two windows of one budget never run at the same time: of an earlier one, nothing can come back any more.
+  if tokens == 0 then since, tokens = old, old_tokens elseif since == old then tokens = tokens + old_tokens end
+  if key_tokens == 0 then key_since, key_tokens, counter = old_key, old_key_tokens, old_counter
+  elseif key_since == old_key and counter == old_counter then key_tokens = key_tokens + old_key_tokens end
+  return counted_text(since, tokens, key_since, key_tokens, counter)
 end

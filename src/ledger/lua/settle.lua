@@ -19,7 +19,8 @@ local now = now_ms()
 local account = read_account()
 if not account.id then return { 'account_not_found', now } end
 local settled = settled_of(id)
-local mark, waived = unpack(call('HMGET', settled, id, waived_field(id)))
+local mark, waived, counted_before =
+  unpack(call('HMGET', settled, id, waived_field(id), counted_field(id)))
 if mark and string.sub(mark, 1, 1) == 's' then
   local charge, owed = match(mark, '^s (%d+) (%d+)$')
   return { 'ok', now, charge, owed, int(account.granted - account.spent), 1 }
@@ -46,7 +47,7 @@ local charge = {
 }
 account.reserved = account.reserved - held
 book_charge(account, charge, total - before.charge, before)
-book_budgets(account, charge, note, held, total - before.charge)
+book_budgets(account, charge, note, held, total - before.charge, counted_before)
 count_usage(charge, total, prompt, cached, completion, before)
 local usage_hour, usage_day = usage_keys(now)
 read_usage(usage_hour, usage_day, charge)
