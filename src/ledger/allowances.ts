@@ -2,7 +2,7 @@
 // Redis and the journal have it. The scripts write that (lua/allowance.lua, lua/renewal.lua, lua/budgets.lua).
 
 import type { Plan } from '../config/config.ts'
-import { accountWindow, keyWindows } from '../budget.ts'
+import { accountWindow, keyWindows, parseWindow } from '../budget.ts'
 
 export interface AllowanceState {
   /** A part of the balance, which is spent first. */
@@ -34,7 +34,7 @@ export interface CountedIn {
   readonly tokens: number
 }
 
-/** `<since> <tokens> <since> <tokens> <key id>:<every>`: of a charge; where it is of a hold, the first tokens count elsewhere. */
+/** `<since> <tokens> <since> <tokens> <key id>:<every>`: of a charge, below 0 where a correction gave back; where it is of a hold, the first tokens count elsewhere. */
 export function parseCounted(text: string, held?: number): readonly CountedIn[] {
   const [since, tokens, keySince, keyTokens, counter = ''] = text.split(' ')
   const entry = (field: string, name: string | undefined, count: string | undefined) => {
@@ -47,4 +47,37 @@ export function parseCounted(text: string, held?: number): readonly CountedIn[] 
     ...entry(accountWindow, since, tokens),
     ...entry(`${keyWindows}${counter}`, keySince, keyTokens),
   ]
+}
+
+/** What was counted in windows, by `<field> <since>`. */
+export type CountedTokens = Map<string, number>
+
+export function countIn(counted: CountedTokens, parts: readonly CountedIn[]): void {
+  for (const { field, since, tokens } of parts) {
+    const name = `${field} ${since}`
+    counted.set(name, (counted.get(name) ?? 0) + tokens)
+  }
+}
+
+/**
+ * The windows of an account's row that say something else than what was counted. A window that has ended is compared as
+ * well: it is the last one until the next request comes. `unread`: the last of the journal's entries that nobody could
+ * read; of a window that began before it, more may have been counted.
+ */
+export function wrongWindows(
+  account: Readonly<Record<string, string>>,
+  counted: ReadonlyMap<string, number>,
+  unread: string | undefined,
+) {
+  const unreadMs = unread === undefined ? -1 : Number.parseInt(unread, 10)
+  return Object.entries(account).flatMap(([field, text]) => {
+    const isOfKey = field.startsWith(keyWindows)
+    const window = field === accountWindow || isOfKey ? parseWindow(text) : undefined
+    if (!window) return []
+    const { since, used } = window
+    const known = counted.get(`${field} ${since}`) ?? 0
+    if (used === known || (since <= unreadMs && used > known)) return []
+    const who = isOfKey ? field.slice(keyWindows.length) : 'the account'
+    return [{ who, counted: known, used }]
+  })
 }

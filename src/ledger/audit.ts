@@ -1,11 +1,10 @@
 // Recomputes an account from its journal and its open holds, and lists what does not add up. Changes nothing.
 
-import { accountWindow, keyWindows, parseWindow } from '../budget.ts'
 import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
 import { keys } from '../redis/redis.ts'
-import { parseAllowance, parseCounted } from './allowances.ts'
-import type { CountedIn } from './allowances.ts'
+import { countIn, parseAllowance, parseCounted, wrongWindows } from './allowances.ts'
+import type { CountedTokens } from './allowances.ts'
 import { parseHoldRow } from './hold-rows.ts'
 import { readStream } from './journal.ts'
 import type { OldEntries, ReadOptions } from './journal.ts'
@@ -108,8 +107,8 @@ interface Sums {
   waived: number
   allowance: number
   balance: number
-  /** What was counted in windows of budgets, by `<field> <since>`. */
-  readonly counted: Map<string, number>
+  /** In windows of budgets. */
+  readonly counted: CountedTokens
 }
 
 /** What the account has as sums, and the journal as entries. */
@@ -145,6 +144,9 @@ async function tryAudit({ redis, archive }: AuditOptions, ref: string) {
   if (state.account.archived !== before.archived) return undefined
   add(state.entries)
   compare(state, sums, expect)
+  const unread = archive ? undefined : before.archived_last
+  for (const { who, counted, used } of wrongWindows(state.account, sums.counted, unread))
+    expect(`budget of ${who}`, counted, used)
   return { ...sums, differences }
 }
 
@@ -203,7 +205,7 @@ function addAll(entries: readonly JournalEntry[], sums: Sums, expect: Expect): v
     sums.waived += Number(waived)
     sums.allowance -= Number(allowance)
     if (type === 'allowance') sums.allowance += Number(amount)
-    if (budget) count(sums, parseCounted(budget))
+    if (budget) countIn(sums.counted, parseCounted(budget))
     if (type === 'repayment') sums.owed += Number(amount)
     if (type === 'charge' || type === 'repayment') sums.spent -= Number(amount)
     else sums.granted += Number(amount)
@@ -212,13 +214,6 @@ function addAll(entries: readonly JournalEntry[], sums: Sums, expect: Expect): v
     expect(`balance_after of ${transactionId(entry[0])}`, expected, Number(balance))
     // One wrong balance must not make all later ones differ.
     sums.balance = Number(balance)
-  }
-}
-
-function count({ counted }: Pick<Sums, 'counted'>, parts: readonly CountedIn[]): void {
-  for (const { field, since, tokens } of parts) {
-    const name = `${field} ${since}`
-    counted.set(name, (counted.get(name) ?? 0) + tokens)
   }
 }
 
@@ -266,8 +261,7 @@ function compare({ account, holdRows, leases }: Snapshot, sums: Sums, expect: Ex
   const reserved = holds.reduce((sum, { amount }) => sum + amount, 0)
   for (const what of summed) expect(what, sums[what], stored(what))
   expect('allowance', sums.allowance, parseAllowance(account.allowance)?.left ?? 0)
-  for (const { countedIn } of holds) count(sums, countedIn)
-  compareWindows(account, sums, expect)
+  for (const { countedIn } of holds) countIn(sums.counted, countedIn)
   expect('balance', sums.balance, stored('granted') - stored('spent'))
   expect('reserved', reserved, stored('reserved'))
   expect('leases', holds.length, leases)
@@ -282,15 +276,4 @@ function compare({ account, holdRows, leases }: Snapshot, sums: Sums, expect: Ex
   }
   for (const [keyId, count] of byKey)
     expect(`open holds of ${keyId}`, count, stored(`open:${keyId}`))
-}
-
-/** A window that has ended is compared as well: it is the last one until the next request comes. */
-function compareWindows(account: Snapshot['account'], { counted }: Sums, expect: Expect): void {
-  for (const [field, text] of Object.entries(account)) {
-    if (field !== accountWindow && !field.startsWith(keyWindows)) continue
-    const window = parseWindow(text)
-    if (!window) continue
-    const who = field === accountWindow ? 'the account' : field.slice(keyWindows.length)
-    expect(`budget of ${who}`, counted.get(`${field} ${window.since}`) ?? 0, window.used)
-  }
 }

@@ -103,6 +103,34 @@ t.test('what is owed and repaid stays exact across the border', async (t) => {
   t.match((await ledger.audit(caller.ref)).differences, [{ what: 'archived owed' }])
 })
 
+t.test(
+  'without the store, an audit finds no difference in budgets that it cannot read',
+  async (t) => {
+    const { ledger, link, caller, store, archiveInto } = await open(t)
+    const row = keys.account(caller.ref)
+    await link.client.hset(row, { budget: '500 month' })
+    const spend = async () => ledger.settle(await ledger.admit(request(caller, 10)), used(10))
+    await spend()
+    const differences = async (archive?: ReturnType<typeof archiveInto>) =>
+      (await audit({ redis: link.client, archive }, caller.ref)).differences
+    t.same(await differences(), [])
+    await archiveInto(store).archive(caller.ref, Date.now() + 1000)
+    await spend()
+    t.equal((await link.client.hget(row, 'window'))?.split(' ')[3], '20')
+    t.same(await differences(), [])
+    t.same(await differences(archiveInto(store)), [])
+    const setUsed = async (tokens: number) => {
+      const text = (await link.client.hget(row, 'window')) ?? ''
+      await link.client.hset(row, { window: text.replace(/\d+$/, String(tokens)) })
+    }
+    await setUsed(9)
+    const what = 'budget of the account'
+    t.match(await differences(), [{ what, expected: 10, found: 9 }], 'less than it can read')
+    await setUsed(21)
+    t.match(await differences(archiveInto(store)), [{ what, expected: 20, found: 21 }])
+  },
+)
+
 t.test('what was archived in several runs is one list', async (t) => {
   const { ledger, caller, store, archiveInto, list, timeOf } = await open(t)
   const all = (await list({})).data
