@@ -1,6 +1,7 @@
 // What is left of an account that is deleted: its id, its sums and its journal, without a name. The account is closed
 // before (ledger/closing.ts), so nothing is added meanwhile. Each step may be repeated, and none holds Redis for long.
 
+import { keyWindows } from '../budget.ts'
 import { isCluster } from '../redis/client.ts'
 import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
@@ -61,12 +62,25 @@ async function eraseOnce(redis: Redis, ref: string): Promise<number> {
   return erased
 }
 
+/** What the row has for each key that there ever was: its open holds, and the window of its budget. */
+async function eraseKeyFields(redis: Redis, row: string): Promise<void> {
+  let cursor = '0'
+  do {
+    const [next, found] = await redis.hscan(row, cursor, 'COUNT', scannedAtOnce)
+    const names = found.filter((_, i) => i % 2 === 0)
+    const going = names.filter((name) => name.startsWith('open:') || name.startsWith(keyWindows))
+    for (let i = 0; i < going.length; i += scannedAtOnce)
+      await redis.hdel(row, ...going.slice(i, i + scannedAtOnce))
+    cursor = next
+  } while (cursor !== '0')
+}
+
 const named = ['name', 'external_id', 'metadata', 'minute', 'requests', 'tokens'] as const
 
 async function eraseAccount(redis: Redis, ref: string, id: string): Promise<void> {
   const row = keys.account(ref)
-  const counts = (await redis.hkeys(row)).filter((field) => field.startsWith('open:'))
-  await redis.hdel(row, ...named, ...counts)
+  await redis.hdel(row, ...named)
+  await eraseKeyFields(redis, row)
   await forgetNames(redis, id)
   await redis.hsetnx(row, 'deleted_at', await redisSeconds(redis))
   // While something is due, the sweeper needs the row, and removes it in the end (files/lua/close.lua).

@@ -46,6 +46,7 @@ export const keyScripts = {
   folder: new URL('lua/', import.meta.url),
   scripts: {
     key: { words: ['ok', 'account_not_found', 'account_deleted', 'key_limit_reached'] },
+    forget: { words: ['ok'] },
   },
 } as const satisfies ScriptLibrary<Readonly<Record<string, string>>>
 

@@ -1,11 +1,12 @@
 // Room in the list of an account's keys. A customer makes keys without the operator, so the list is bounded; keys that
 // have been dead for a day are forgotten when the room is needed. A forgotten key is refused as one that never was.
 
-import { everies, keyWindow } from '../budget.ts'
 import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
 import { hasCode } from '../errors.ts'
 import { keys } from '../redis/redis.ts'
+import { createScripts } from '../redis/scripts.ts'
+import { keyScripts } from './account-keys.ts'
 import type { ApiKey } from './key-rows.ts'
 
 const daySeconds = 24 * 3600
@@ -29,14 +30,13 @@ export async function withKeyRoom<T>(room: KeyRoom, make: () => Promise<T>): Pro
 /** Forgets all that are dead for a day. Resolves with whether there was one. */
 async function forgetOldest({ redis, ref, listKeys }: KeyRoom): Promise<boolean> {
   const before = Date.now() / 1000 - daySeconds
-  const dead = new Set(
-    (await listKeys(ref)).filter((key) => diedAt(key) < before).map(({ id }) => id),
-  )
-  if (dead.size === 0) return false
-  const all = Object.entries(await asked(redis.hgetall(keys.keyList(ref))))
-  const gone = all.filter(([id]) => dead.has(id))
-  const rows = gone.map(([, hmac]) => keys.key(ref, hmac))
-  await asked(redis.hdel(keys.account(ref), ...(await fieldsOf(redis, ref, { all, dead }))))
+  const all = await listKeys(ref)
+  const dead = all.filter((key) => diedAt(key) < before).map(({ id }) => id)
+  if (dead.length === 0) return false
+  const hmacs = await asked(redis.hgetall(keys.keyList(ref)))
+  const rows = dead.flatMap((id) => (hmacs[id] ? [keys.key(ref, hmacs[id])] : []))
+  // First: after a crash, the keys are found dead once more.
+  await forgetFields(redis, ref, { dead, hmacs })
   await asked(redis.hdel(keys.keyList(ref), ...dead))
   if (rows.length > 0) await asked(redis.del(...rows))
   await asked(redis.hdel(keys.keyIds, ...dead))
@@ -44,27 +44,24 @@ async function forgetOldest({ redis, ref, listKeys }: KeyRoom): Promise<boolean>
 }
 
 interface Forgotten {
-  /** Ids and HMACs. */
-  readonly all: readonly (readonly [id: string, hmac: string])[]
-  readonly dead: ReadonlySet<string>
+  readonly dead: readonly string[]
+  /** Of all keys, by their ids. */
+  readonly hmacs: Readonly<Record<string, string>>
 }
 
-/** What the account's row has for these keys: how many requests run, and windows of budgets in which no other key counts. */
-async function fieldsOf(
-  redis: Redis,
-  ref: string,
-  { all, dead }: Forgotten,
-): Promise<readonly string[]> {
-  const counters = new Set<string>()
-  const counting = new Set<string>()
-  for (const [id, hmac] of all) {
-    const counter = (await asked(redis.hget(keys.key(ref, hmac), 'budget_of'))) ?? id
-    ;(dead.has(id) ? counters : counting).add(counter)
+/** A key that replaced another one counts under the first one's id: what that has stays until the last of them goes. */
+async function forgetFields(redis: Redis, ref: string, { dead, hmacs }: Forgotten): Promise<void> {
+  const going = new Set(dead)
+  const [counters, needed] = [new Set<string>(), new Set<string>()]
+  const find = async ([id, hmac]: readonly [string, string]) => {
+    const first = (await redis.hget(keys.key(ref, hmac), 'budget_of')) ?? id
+    if (going.has(id)) counters.add(id).add(first)
+    else needed.add(id).add(first)
   }
-  const windows = [...counters]
-    .filter((id) => !counting.has(id))
-    .flatMap((id) => everies.map((every) => keyWindow(id, { every })))
-  return [...[...dead].map((id) => `open:${id}`), ...windows]
+  await asked(Promise.all(Object.entries(hmacs).map(find)))
+  const unused = [...counters.difference(needed)]
+  const scripts = createScripts({ link: { client: redis }, library: keyScripts })
+  await scripts.run('forget', [keys.account(ref)], [dead.join(' '), unused.join(' ')])
 }
 
 function diedAt({ revoked_at, expires_at }: ApiKey): number {

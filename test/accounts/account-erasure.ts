@@ -60,6 +60,23 @@ t.test('of its rows only the books stay, and what a sweeper still needs', async 
   t.equal(await redis.exists(keys.storage(ref)), 0)
 })
 
+t.test('its row loses what it had for each of its keys, however many there were', async (t) => {
+  const { redis, accounts, closed } = await start(t)
+  const { ref, account } = await closed('a')
+  const row = keys.account(ref)
+  for (let i = 0; i < 150_000; i += 10_000) {
+    const ids = Array.from({ length: 10_000 }, (_, j) => `key_${i + j}`)
+    await redis.hset(
+      row,
+      ...ids.flatMap((id) => [`open:${id}`, '0', `window:${id}:day`, 'day 1 2 3']),
+    )
+  }
+  await redis.hset(row, { window: 'day 1 2 3', budget: '5 day' })
+  await accounts.eraseAccount(ref, account.id)
+  const left = Object.keys(await redis.hgetall(row)).filter((name) => /^(open|window)/.test(name))
+  t.strictSame(left, ['window'])
+})
+
 t.test('it loses all names that it ever had, and another may take them', async (t) => {
   const { redis, accounts, make, closed } = await start(t)
   const { ref, account } = await closed('a')

@@ -1,5 +1,4 @@
 import t from 'tap'
-import { keyWindow } from '../../src/budget.ts'
 import { createAccounts } from '../../src/accounts/accounts.ts'
 import { withKeyRoom } from '../../src/accounts/key-room.ts'
 import { keys } from '../../src/redis/redis.ts'
@@ -33,37 +32,50 @@ t.test('keys that are dead for a day make room, others do not', async (t) => {
   await t.rejects(make(), full)
 })
 
-t.test(
-  'a forgotten key leaves nothing in its account, but what a key that replaced it counts',
-  async (t) => {
-    const { client: redis } = await connectLink(t, (await startRedis(t)).socket)
-    const accounts = createAccounts(redis, { plugins: new Map() })
-    const { ref } = await accounts.createAccount({ name: 'a' })
-    const fields = { budget: { tokens: 9, every: 'day' } } as const
-    const make = () =>
-      withKeyRoom({ redis, ref, listKeys: accounts.listKeys }, () =>
-        accounts.createKey(ref, fields, undefined, 3),
-      )
-    const [first, other] = [await make(), await make()]
-    const next = await accounts.rotateKey(first.id, 0)
-    const row = keys.account(ref)
-    const all = [first, other, next].map(({ id }) => `open:${id}`)
-    const windows = [first, other].map(({ id }) => keyWindow(id, fields.budget))
-    for (const field of [...all, ...windows]) await redis.hset(row, field, '0')
-    const die = async (id: string) => {
-      await accounts.revokeKey(id)
-      const hmac = (await redis.hget(keys.keyList(ref), id)) ?? ''
-      await redis.hset(keys.key(ref, hmac), 'revoked_at', Math.floor(Date.now() / 1000) - 86_401)
-    }
-    const left = async () =>
-      (await redis.hkeys(row)).filter((name) => /^(open|window):/.test(name)).toSorted()
-    await die(first.id)
-    await die(other.id)
-    await make()
-    t.same(await left(), [`open:${next.id}`, windows[0]])
-    await make()
-    await die(next.id)
-    await make()
-    t.same(await left(), [])
-  },
-)
+t.test('with a key goes what the row of its account has for it', async (t) => {
+  const { client: redis } = await connectLink(t, (await startRedis(t)).socket)
+  const accounts = createAccounts(redis, { plugins: new Map() })
+  const { ref } = await accounts.createAccount({ name: 'a' })
+  const row = keys.account(ref)
+  const make = () =>
+    withKeyRoom({ redis, ref, listKeys: accounts.listKeys }, () =>
+      accounts.createKey(ref, { budget: { tokens: 5, every: 'day' } }, undefined, 3),
+    )
+  const die = async (id: string) => {
+    const hmac = (await redis.hget(keys.keyList(ref), id)) ?? ''
+    await redis.hset(keys.key(ref, hmac), 'revoked_at', Math.floor(Date.now() / 1000) - 86_401)
+  }
+  const [first, busy] = [await make(), await make()]
+  const next = await accounts.rotateKey(first.id, 0, undefined, 3)
+  const fields = {
+    window: 'month 1 2 3',
+    [`window:${first.id}:day`]: 'day 1 2 3',
+    [`window:${first.id}:month`]: 'month 1 2 3',
+    [`window:${busy.id}:week`]: 'week 1 2 3',
+    [`open:${first.id}`]: '0',
+    [`open:${busy.id}`]: '1',
+    [`open:${next.id}`]: '0',
+  }
+  await redis.hset(row, fields)
+  const left = async () =>
+    Object.keys(await redis.hgetall(row))
+      .filter((name) => /^(window|open)/.test(name))
+      .toSorted()
+  await die(first.id)
+  await die(busy.id)
+  const made = [await make(), await make()]
+  t.strictSame(
+    await left(),
+    [
+      `open:${busy.id}`,
+      `open:${next.id}`,
+      'window',
+      `window:${first.id}:day`,
+      `window:${first.id}:month`,
+    ].toSorted(),
+    'a request of one key still runs, and another key counts with the first one',
+  )
+  for (const { id } of [next, ...made]) await die(id)
+  await make()
+  t.strictSame(await left(), [`open:${busy.id}`, 'window'])
+})

@@ -96,6 +96,7 @@ impl List<UsageSum> {
     pub fn key(self, id: impl AsRef<str>) -> Self {
         self.query("key", id)
     }
+}
 
 /// What is left. In tokens.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -161,7 +162,6 @@ pub struct Budget {
     /// Everything else.
     #[serde(flatten)]
     pub extra: Extra,
-
 }
 
 /// One change of the balance.
