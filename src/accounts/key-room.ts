@@ -59,7 +59,7 @@ async function forgetFields(redis: Redis, ref: string, { dead, hmacs }: Forgotte
     else needed.add(id).add(first)
   }
   await asked(Promise.all(Object.entries(hmacs).map(find)))
-  const unused = [...counters.difference(needed)]
+  const unused = [...counters].filter((id) => !needed.has(id))
   const scripts = createScripts({ link: { client: redis }, library: keyScripts })
   await scripts.run('forget', [keys.account(ref)], [dead.join(' '), unused.join(' ')])
 }
