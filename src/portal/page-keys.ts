@@ -1,18 +1,19 @@
 // Keys of the playground: API keys that the page itself uses, for an hour, with all models of the plan. They stand in no
-// list; log-out ends them.
+// list, and none outlives the log-in that it was made for.
 
 import { GatewayError } from '../errors.ts'
 import type { Scope } from '../exchange.ts'
 import { hmacKey, keyHint, newKey } from '../accounts/api-key.ts'
 import { newId } from '../ids.ts'
 import { keys } from '../redis/redis.ts'
-import { createScripts, textAt } from '../redis/scripts.ts'
+import { createScripts, numberAt, textAt } from '../redis/scripts.ts'
 import type { ScriptLibrary, ScriptLink } from '../redis/scripts.ts'
+import { loginLife } from './portal.ts'
 import type { Entry } from './secrets.ts'
 
 export const pageKeyScripts = {
   folder: new URL('lua/', import.meta.url),
-  scripts: { page_key: { words: ['ok', 'not_logged_in'] } },
+  scripts: { page_key: { after: ['portal'], words: ['ok', 'not_logged_in'] } },
 } as const satisfies ScriptLibrary<Readonly<Record<string, string>>>
 
 const lifeMs = 3_600_000
@@ -39,10 +40,10 @@ export function createPageKeys(
     const hmac = hmacKey(key, pepper)
     const names = [keys.account(ref), keys.logins(ref), keys.pageKeys(ref), keys.key(ref, hmac)]
     const life = [newId('key'), String(lifeMs), String(mostKeys)]
-    const args = [hash, hmac, ...life, keyHint(key), scopes.join(' ')]
+    const args = [hash, hmac, ...life, keyHint(key), scopes.join(' '), ...loginLife]
     const reply = await scripts.run('page_key', names, args)
     if (reply.word !== 'ok') throw new GatewayError(reply.word)
-    const expires_at = Math.floor((reply.nowMs + lifeMs) / 1000)
-    return { object: 'account.playground_key', id: textAt(reply, 2), key, scopes, expires_at }
+    const [id, expires_at] = [textAt(reply, 2), numberAt(reply, 3)]
+    return { object: 'account.playground_key', id, key, scopes, expires_at }
   }
 }

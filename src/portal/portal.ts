@@ -1,6 +1,7 @@
 // Who is in on the account page: portal links, which let in once, and log-ins, which a cookie stands for. Redis has only
 // hashes of both. A log-in ends after 12 h without use, after 7 days, when the customer logs out, and when the account is
-// suspended. An account has only so many: a further one ends the oldest. Knows no HTTP.
+// suspended. An account has only so many: a further one ends the oldest. With a log-in end the keys of the playground that it
+// has. Knows no HTTP.
 
 import { GatewayError } from '../errors.ts'
 import { keys } from '../redis/redis.ts'
@@ -19,7 +20,7 @@ export const portalScripts = {
     enter: { after: ['portal'], words: ['ok', 'invalid_link'] },
     open: { after: ['portal'], words: ['ok', 'account_not_found', 'account_suspended'] },
     look: { after: ['portal'], words: ['ok', 'not_logged_in', 'account_suspended'] },
-    leave: { words: ['ok'] },
+    leave: { after: ['portal'], words: ['ok'] },
   },
 } as const satisfies ScriptLibrary<Readonly<Record<string, string>>>
 
@@ -27,6 +28,8 @@ const hourMs = 3_600_000
 export const linkMs = 15 * 60_000
 const idleMs = 12 * hourMs
 const wholeMs = 7 * 24 * hourMs
+/** For how long a log-in is good: without use, and in all. As the scripts take it. */
+export const loginLife: readonly string[] = [String(idleMs), String(wholeMs)]
 const mostLinks = 20
 const mostLogins = 20
 
@@ -56,7 +59,6 @@ export type Portal = ReturnType<typeof createPortal>
 
 export function createPortal(link: ScriptLink) {
   const scripts = createScripts({ link, library: portalScripts })
-  const bounds = [String(idleMs), String(wholeMs)]
   const entered = (secret: string, accountId: string): Entered => ({ secret, accountId })
   return {
     /** Throws `account_not_found`, `account_deleted`, `account_suspended`. */
@@ -71,8 +73,8 @@ export function createPortal(link: ScriptLink) {
     async enter(text: string): Promise<Entered> {
       const { ref, hash } = entryOf(text)
       const secret = newSecret(ref)
-      const args = [hash, entryOf(secret).hash, ...bounds, String(mostLogins)]
-      const names = [keys.account(ref), keys.portalLinks(ref), keys.logins(ref)]
+      const args = [hash, entryOf(secret).hash, ...loginLife, String(mostLogins)]
+      const names = [keys.account(ref), keys.portalLinks(ref), keys.logins(ref), keys.pageKeys(ref)]
       const reply = await scripts.run('enter', names, args)
       if (reply.word !== 'ok') throw new GatewayError('invalid_link')
       return entered(secret, textAt(reply, 2))
@@ -80,15 +82,16 @@ export function createPortal(link: ScriptLink) {
     /** For a person whom an identity provider has vouched for. Throws `account_suspended`. */
     async open(ref: string): Promise<Entered> {
       const secret = newSecret(ref)
-      const args = [entryOf(secret).hash, ...bounds, String(mostLogins)]
-      const reply = await scripts.run('open', [keys.account(ref), keys.logins(ref)], args)
+      const args = [entryOf(secret).hash, ...loginLife, String(mostLogins)]
+      const names = [keys.account(ref), keys.logins(ref), keys.pageKeys(ref)]
+      const reply = await scripts.run('open', names, args)
       if (reply.word !== 'ok') throw new GatewayError(reply.word)
       return entered(secret, textAt(reply, 2))
     },
     /** Throws `not_logged_in`, and `account_suspended` once for each log-in that the suspension has ended. */
     async look({ ref, hash }: Entry): Promise<Login> {
       const names = [keys.account(ref), keys.logins(ref)]
-      const reply = await scripts.run('look', names, [hash, ...bounds])
+      const reply = await scripts.run('look', names, [hash, ...loginLife])
       if (reply.word !== 'ok') throw new GatewayError(reply.word)
       return {
         ref,

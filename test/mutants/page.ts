@@ -27,6 +27,11 @@ export const pageMutants: readonly Mutant[] = [
     '',
   ),
   one('plugins/account/keys.ts', 'refuseBeyondPlan(given, planNamed(config, login.plan))', ''),
+  one(
+    'plugins/account/keys.ts',
+    "if (waitMs > 0) throw tooOften(waitMs, 'Too many keys of the playground.')",
+    '',
+  ),
   one('plugins/account/oidc.ts', 'await answerOnce(parts, kept)', ''),
   one(
     'plugins/limits.ts',
@@ -74,12 +79,20 @@ export const pageMutants: readonly Mutant[] = [
     'local is_good = via ~= nil and now - used < idle and now - begun < whole',
     'local is_good = via ~= nil and now - used < idle',
   ),
+  portalLua('portal', 'for i = 1, #living - most + 1 do gone[#gone + 1] = living[i].field end', ''),
+  portalLua('portal', "call('DEL', name_of_key(page_keys, hmac))", '', 'portal/page-keys.ts'),
   portalLua(
     'portal',
-    "for i = 1, #living - most + 1 do call('HDEL', rows, living[i].field) end",
-    '',
+    "local is_over = function(hash) return is_gone[hash] or call('HEXISTS', logins, hash) == 0 end",
+    'local is_over = function() return false end',
+    'portal/page-keys.ts',
   ),
-  portalLua('leave', "call('DEL', tag .. 'key:' .. hmac)", '', 'portal/page-keys.ts'),
+  portalLua(
+    'page_key',
+    'local life = math.min(longest, known.begun + whole - now)',
+    'local life = longest',
+    'portal/page-keys.ts',
+  ),
   portalLua(
     'page_key',
     'if one.ends <= now or i <= #all - most + 1 then gone[#gone + 1] = one.hmac end',

@@ -62,6 +62,37 @@ t.test('log-out ends the keys of that log-in, and no others', async (t) => {
   await t.rejects(make(mine), { code: 'not_logged_in' })
 })
 
+t.test('a log-in that a further one pushes out takes its keys with it', async (t) => {
+  const { redis, portal, ref, enter, make, identify } = await start(t)
+  const first = await enter()
+  const [gone, also] = [await make(first), await make(first)]
+  const stays = await make(await enter())
+  for (let i = 0; i < 19; i++) await portal.open(ref)
+  await t.rejects(portal.look(first), { code: 'not_logged_in' })
+  for (const { key } of [gone, also]) await t.rejects(identify(key), { code: 'invalid_api_key' })
+  t.ok(await identify(stays.key))
+  await enter()
+  await t.rejects(identify(stays.key), { code: 'invalid_api_key' })
+  t.strictSame(await redis.keys(`{${ref}}:key:*`), [])
+  t.equal(await redis.hlen(keys.pageKeys(ref)), 0)
+})
+
+t.test(
+  'a key ends with the week of its log-in, and none is made for one that has ended',
+  async (t) => {
+    const { redis, ref, enter, make } = await start(t)
+    const [hourMs, weekMs] = [3_600_000, 7 * 24 * 3_600_000]
+    const login = await enter()
+    const begun = Date.now() - weekMs + hourMs / 2
+    await redis.hset(keys.logins(ref), login.hash, `${begun} ${Date.now()} link `)
+    const { expires_at } = await make(login)
+    const left = expires_at - Date.now() / 1000
+    t.ok(left > 1780 && left <= 1800, String(left))
+    await redis.hset(keys.logins(ref), login.hash, `${begun - hourMs} ${Date.now()} link `)
+    await t.rejects(make(login), { code: 'not_logged_in' })
+  },
+)
+
 t.test('there are at most ten: a further one ends the oldest', async (t) => {
   const { redis, ref, enter, make, identify } = await start(t)
   const login = await enter()

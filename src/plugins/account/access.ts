@@ -93,7 +93,8 @@ export function createAccess(gateway: Gateway, portal: Portal) {
 
 const counts: ReadonlySet<string> = new Set(['not_logged_in', 'invalid_link', 'login_refused'])
 
-function tooOften(retryAfterMs: number, what: string): GatewayError {
+/** The error for who must wait. */
+export function tooOften(retryAfterMs: number, what: string): GatewayError {
   const message = `${what} Wait as Retry-After says.`
   return new GatewayError('rate_limit_exceeded', { retryAfterMs, message })
 }

@@ -14,21 +14,31 @@ import {
 import { withKeyRoom } from '../../accounts/key-room.ts'
 import { once } from '../../accounts/once.ts'
 import { planNamed } from '../../accounts/plan.ts'
+import { createAllowance } from '../../accounts/rate.ts'
+import type { Levels } from '../../accounts/rate.ts'
 import { GatewayError } from '../../errors.ts'
 import { json } from '../../exchange.ts'
 import type { Exchange, Route } from '../../exchange.ts'
 import { parseFields } from '../../http/fields.ts'
 import { pageQuery, parseIdPage } from '../../http/page.ts'
+import { lasting } from '../../lasting.ts'
 import type { Gateway } from '../../plugin.ts'
 import { createPageKeys } from '../../portal/page-keys.ts'
 import type { Login } from '../../portal/portal.ts'
 import { portalSettings } from '../../portal/settings.ts'
+import { tooOften } from './access.ts'
 import type { PageRoute } from './access.ts'
+
+/** Of an account. A tab takes one an hour, and each key has refusals of its own to spend (`auth.refusals_per_minute`). */
+const pageKeysPerMinute = 10
+
+const counted = lasting(() => ({ pageKeys: new Map() satisfies Levels }))
 
 export function keyRoutes(gateway: Gateway, route: PageRoute): readonly Route[] {
   const { accounts, config } = gateway
   const { max_keys: most } = portalSettings.of(config)
   const makePageKey = createPageKeys(gateway.redis, accountSettings.of(config).pepper)
+  const pageKeys = createAllowance(pageKeysPerMinute, counted(gateway).pageKeys)
   const roomOf = ({ ref }: Login) => ({
     redis: gateway.redis.client,
     ref,
@@ -72,6 +82,11 @@ export function keyRoutes(gateway: Gateway, route: PageRoute): readonly Route[] 
           withKeyRoom(roomOf(login), () => accounts.rotateKey(id, grace, seed, most)),
       })
     }),
-    route('POST playground-key', async (_x, login) => json(await makePageKey(login), 201)),
+    route('POST playground-key', async (_x, login) => {
+      const waitMs = pageKeys.waitMs(login.ref)
+      if (waitMs > 0) throw tooOften(waitMs, 'Too many keys of the playground.')
+      pageKeys.use(login.ref, 1)
+      return json(await makePageKey(login), 201)
+    }),
   ]
 }

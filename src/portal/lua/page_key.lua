@@ -1,18 +1,19 @@
 -- Purpose: makes a key of the playground for a log-in. All such keys of an account have one id, so that usage by key has
--- one row for them; there are only so many, and a further one ends the oldest.
+-- one row for them; there are only so many, and a further one ends the oldest. None outlives its log-in.
 -- KEYS: account, logins, page keys, key
 -- ARGV: 1 the log-in; 2 the key's HMAC; 3 an id, if the account has none yet; 4 ms that it lives; 5 how many at most;
---       6 hint; 7 scopes
--- Reply: ok, now, key id | not_logged_in, now
+--       6 hint; 7 scopes; of a log-in: 8 ms without use; 9 ms in all
+-- Reply: ok, now, key id, when it expires in Unix seconds | not_logged_in, now
 
 local account, logins, page_keys, key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local login, hmac, id = ARGV[1], ARGV[2], ARGV[3]
-local life, most, hint, scopes = number(ARGV[4]), number(ARGV[5]), ARGV[6], ARGV[7]
-local tag = string.sub(account, 1, -1 - #'account')
+local longest, most, hint, scopes = number(ARGV[4]), number(ARGV[5]), ARGV[6], ARGV[7]
+local idle, whole = number(ARGV[8]), number(ARGV[9])
 
 local now = now_ms()
-local is_suspended = call('HGET', account, 'status') == 'suspended'
-if is_suspended or call('HEXISTS', logins, login) == 0 then return { 'not_logged_in', now } end
+local known = read_login(call('HGET', logins, login), read_owner(account), now, idle, whole)
+if not known then return { 'not_logged_in', now } end
+local life = math.min(longest, known.begun + whole - now)
 local found = call('HGETALL', page_keys)
 local all = {}
 for i = 1, #found, 2 do
@@ -24,18 +25,15 @@ for i, one in ipairs(all) do
   if one.ends <= now or i <= #all - most + 1 then gone[#gone + 1] = one.hmac end
 end
 -- Only so that a moving slot refuses these keys before the first write.
-for _, one in ipairs(gone) do call('EXISTS', tag .. 'key:' .. one) end
+for _, one in ipairs(gone) do call('EXISTS', name_of_key(page_keys, one)) end
 
-for _, one in ipairs(gone) do
-  call('HDEL', page_keys, one)
-  call('DEL', tag .. 'key:' .. one)
-end
+end_page_keys(page_keys, gone)
 call('HSETNX', account, 'page_key', id)
 id = call('HGET', account, 'page_key')
-local seconds = math.floor(now / 1000)
+local expires = math.floor((now + life) / 1000)
 call('HSET', key, 'id', id, 'name', 'Playground', 'hint', hint, 'scopes', scopes, 'models', '*',
-  'created_at', int(seconds), 'expires_at', int(seconds + math.floor(life / 1000)))
+  'created_at', int(math.floor(now / 1000)), 'expires_at', int(expires))
 call('PEXPIRE', key, int(life + 600000))
 call('HSET', page_keys, hmac, int(now + life) .. ' ' .. login)
-call('PEXPIRE', page_keys, int(life + 600000))
-return { 'ok', now, id }
+call('PEXPIRE', page_keys, int(longest + 600000))
+return { 'ok', now, id, expires }

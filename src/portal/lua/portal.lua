@@ -11,20 +11,44 @@ local function read_owner(account)
   }
 end
 
--- Makes room for one row more: what has ended goes, and of the others the oldest.
-local function make_room(rows, most, has_ended)
+-- The rows that end when one more comes: what has ended, and of the others the oldest.
+local function find_surplus(rows, most, has_ended)
   local found = call('HGETALL', rows)
-  local living = {}
+  local living, gone = {}, {}
   for i = 1, #found, 2 do
     local begun = number(match(found[i + 1], '^%d+'))
     if has_ended(found[i + 1]) then
-      call('HDEL', rows, found[i])
+      gone[#gone + 1] = found[i]
     else
       living[#living + 1] = { field = found[i], begun = begun }
     end
   end
   table.sort(living, function(a, b) return a.begun < b.begun end)
-  for i = 1, #living - most + 1 do call('HDEL', rows, living[i].field) end
+  for i = 1, #living - most + 1 do gone[#gone + 1] = living[i].field end
+  return gone
+end
+
+local function name_of_key(page_keys, hmac)
+  return string.sub(page_keys, 1, -1 - #'page-keys') .. 'key:' .. hmac
+end
+
+-- The keys of the playground whose log-in `is_over` says is over.
+local function find_page_keys(page_keys, is_over)
+  local found = call('HGETALL', page_keys)
+  local gone = {}
+  for i = 1, #found, 2 do
+    if is_over(match(found[i + 1], '^%d+ (.*)$')) then gone[#gone + 1] = found[i] end
+  end
+  -- Only so that a moving slot refuses these keys before the first write.
+  for _, hmac in ipairs(gone) do call('EXISTS', name_of_key(page_keys, hmac)) end
+  return gone
+end
+
+local function end_page_keys(page_keys, gone)
+  for _, hmac in ipairs(gone) do
+    call('HDEL', page_keys, hmac)
+    call('DEL', name_of_key(page_keys, hmac))
+  end
 end
 
 -- A log-in ends when it was not used for `idle` ms, and `whole` ms after it began.
@@ -36,15 +60,22 @@ local function read_login(row, owner, now, idle, whole)
   return is_good and { begun = begun, used = used, via = via, return_url = return_url } or nil
 end
 
-local function write_login(logins, hash, login, idle)
+-- What a further log-in ends: the log-ins for which there is no room, and the keys that log-ins without a row have.
+local function find_ending(logins, page_keys, most, has_ended)
+  local gone = find_surplus(logins, most, has_ended)
+  local is_gone = {}
+  for _, hash in ipairs(gone) do is_gone[hash] = true end
+  local is_over = function(hash) return is_gone[hash] or call('HEXISTS', logins, hash) == 0 end
+  return { logins = gone, keys = find_page_keys(page_keys, is_over) }
+end
+
+local function open_login(logins, hash, login, idle)
   local times = int(login.begun) .. ' ' .. int(login.used)
   call('HSET', logins, hash, times .. ' ' .. login.via .. ' ' .. login.return_url)
   call('PEXPIRE', logins, int(idle))
 end
 
-local function open_login(logins, hash, login, owner, idle, whole, most)
-  make_room(logins, most, function(row)
-    return not read_login(row, owner, login.begun, idle, whole)
-  end)
-  write_login(logins, hash, login, idle)
+local function end_all(logins, page_keys, ending)
+  for _, hash in ipairs(ending.logins) do call('HDEL', logins, hash) end
+  end_page_keys(page_keys, ending.keys)
 end

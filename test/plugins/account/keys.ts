@@ -132,3 +132,21 @@ t.test('a key of the playground chats and is not listed', async (t) => {
   await call('POST logout')
   t.equal((await gateway.call('/v1/models', body.key)).status, 401)
 })
+
+t.test('keys of the playground are rare: each has refusals of its own to spend', async (t) => {
+  const gateway = await startPortal(t)
+  const [mine, other] = [await gateway.account(0), await gateway.account(0)]
+  const [one, two] = [await gateway.enter(mine.id), await gateway.enter(mine.id)]
+  const made = await Promise.all(
+    Array.from({ length: 40 }, (_, i) => (i % 2 === 0 ? one : two).call('POST playground-key')),
+  )
+  const given = made.filter(({ status }) => status === 201).length
+  t.ok(given >= 10 && given < 15, `${given}, of which one comes back each six seconds`)
+  for (const { status, headers, body } of made.filter((answer) => answer.status !== 201)) {
+    t.match({ status, body }, { status: 429, body: { error: { code: 'rate_limit_exceeded' } } })
+    t.ok(Number(headers.get('retry-after')) >= 1)
+  }
+  t.equal((await one.call('GET me')).status, 200, 'the page goes on')
+  const { call } = await gateway.enter(other.id)
+  t.equal((await call('POST playground-key')).status, 201)
+})
