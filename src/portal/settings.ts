@@ -114,7 +114,7 @@ export const portalSettings = settingsOf('account', {
     .min(1)
     .default(60)
     .describe(
-      'How many wrong links and cookies a minute one address may send before further ones are answered 429.',
+      'How many wrong links and cookies a minute one address may send before further ones are answered 429. Log-ins that the identity provider refuses are counted by themselves, up to as many; above that it is not asked.',
     ),
   oidc: oidc.optional().describe('People log in at this OpenID Connect provider.'),
 })

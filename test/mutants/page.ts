@@ -32,6 +32,17 @@ export const pageMutants: readonly Mutant[] = [
     "if (waitMs > 0) throw tooOften(waitMs, 'Too many keys of the playground.')",
     '',
   ),
+  one(
+    'plugins/account/turns.ts',
+    "if (waitMs > 0) throw tooOften(waitMs, 'Too many log-ins from this address were refused.')",
+    '',
+  ),
+  one('plugins/account/turns.ts', 'if (isGood) allowance.use(network, -1)', ''),
+  one(
+    'plugins/account/turns.ts',
+    'const giveBack = slots.take(network)',
+    'const giveBack = () => {}',
+  ),
   one('plugins/account/oidc.ts', 'await answerOnce(parts, kept)', ''),
   one(
     'plugins/limits.ts',

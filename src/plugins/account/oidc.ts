@@ -1,6 +1,6 @@
 // Log-in at an identity provider: to the provider and back. While the person is there, the browser keeps what the answer
 // must fit in a sealed cookie; Redis remembers that an answer has come, so that none is taken twice. Both routes only
-// lead to the provider or to the page: no address comes from the request.
+// lead to the provider or to the page: no address comes from the request. `turns.ts` says when the provider is asked.
 
 import { createHmac, hash } from 'node:crypto'
 import { seal, unseal } from '../../accounts/seal.ts'
@@ -15,6 +15,8 @@ import { asked } from '../../redis/asked.ts'
 import { keys } from '../../redis/redis.ts'
 import type { EntryParts } from './entry.ts'
 import { protect } from './headers.ts'
+import { createTurns } from './turns.ts'
+import type { TakeTurn, Turn } from './turns.ts'
 
 export interface OidcParts extends EntryParts {
   readonly settings: OidcSettings
@@ -31,6 +33,7 @@ interface Kept extends AtProvider {
 export function oidcRoutes(parts: OidcParts): readonly Route[] {
   const { access, provider } = parts
   const { page } = access
+  const takeTurn = createTurns(parts.gateway)
   const redirectUri = `${page.origin}/account/oidc/callback`
   const sealKey = createHmac('sha256', parts.gateway.config.admin.token).update('oidc').digest()
   const get = (path: string, serve: (x: Exchange) => Promise<Answer>): Route => ({
@@ -56,18 +59,90 @@ export function oidcRoutes(parts: OidcParts): readonly Route[] {
         const kept = keptIn(access.cookieOf(x.headers, cookie), sealKey)
         // Before the state is used up: another site can send a browser here, and must not use up a state that it does not know.
         if (x.query.getAll('state').join() !== kept.state) throw byState()
-        await answerOnce(parts, kept)
-        const person = await provider.finish(new URL(`${redirectUri}?${x.query}`), kept)
-        const { ref } = await join({ ...parts.gateway, ...parts }, admit(person, parts.settings))
-        const { secret } = await parts.portal.open(ref)
-        const before = access.cookieOf(x.headers)
-        if (before !== undefined) await parts.portal.leave(entryOf(before))
-        return leadTo('/account', setCookie('tollgate', secret, page))
+        return await inTurn(takeTurn, x, () => enter(parts, x, { kept, redirectUri }))
       } catch (error) {
         return failed(parts, x, error)
       }
     }),
   ]
+}
+
+/** Whoever must wait has not used the answer up: the same page, loaded again, lets in. */
+async function inTurn(
+  takeTurn: TakeTurn,
+  { ip }: Exchange,
+  letIn: () => Promise<Answer>,
+): Promise<Answer> {
+  let turn: Turn
+  try {
+    turn = takeTurn(ip)
+  } catch (error) {
+    return waitPage(asGatewayError(error))
+  }
+  let isGood = false
+  try {
+    const answer = await letIn()
+    isGood = true
+    return answer
+  } finally {
+    turn.end(isGood)
+  }
+}
+
+/** For a person whose browser the provider has sent here. */
+function waitPage({ status, retryAfterMs = 1000 }: GatewayError): Answer {
+  const seconds = Math.ceil(retryAfterMs / 1000)
+  const wait = seconds === 1 ? 'a second' : `${seconds} seconds`
+  const body = `<!doctype html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8" />
+    <meta name="viewport" content="width=device-width, initial-scale=1" />
+    <meta name="color-scheme" content="light dark" />
+    <title>Please wait</title>
+    <link rel="stylesheet" href="/account/style.css" />
+    <link rel="stylesheet" href="/account/parts.css" />
+  </head>
+  <body>
+    <main class="alone">
+      <div class="panel sign-in">
+        <h1>Please wait</h1>
+        <p>Too many log-ins come at the moment. Wait ${wait}, then load this page again.</p>
+        <p><a href="/account">Back</a></p>
+      </div>
+    </main>
+  </body>
+</html>
+`
+  return {
+    status,
+    headers: {
+      'Content-Type': 'text/html; charset=utf-8',
+      'Cache-Control': 'no-store',
+      'Retry-After': String(seconds),
+    },
+    body,
+  }
+}
+
+interface Coming {
+  readonly kept: Kept
+  readonly redirectUri: string
+}
+
+async function enter(
+  parts: OidcParts,
+  x: Exchange,
+  { kept, redirectUri }: Coming,
+): Promise<Answer> {
+  const { access, gateway, portal, provider, settings } = parts
+  await answerOnce(parts, kept)
+  const person = await provider.finish(new URL(`${redirectUri}?${x.query}`), kept)
+  const { ref } = await join({ ...gateway, ...parts }, admit(person, settings))
+  const { secret } = await portal.open(ref)
+  const before = access.cookieOf(x.headers)
+  if (before !== undefined) await portal.leave(entryOf(before))
+  return leadTo('/account', setCookie('tollgate', secret, access.page))
 }
 
 /** Throws when the browser has brought nothing that this gateway has sealed within the last minutes. */

@@ -1,6 +1,7 @@
 import t from 'tap'
-import { browserOf, startPortal } from '../../fixtures/account-page.ts'
+import { browserOf, cookieIn, startPortal } from '../../fixtures/account-page.ts'
 import { startOidc } from '../../fixtures/oidc-page.ts'
+import { until } from '../../fixtures/until.ts'
 
 const failing = (code: string) => `/account#error=${code}`
 const refused = failing('login_refused')
@@ -149,6 +150,84 @@ t.test('an answer counts once, for the browser that asked, with its own state', 
   t.equal(await bob.go(own.replace(/state=[^&]+/, 'state=another')), error)
   t.equal(await bob.go(own), `${page.origin}/account`, 'another site has not used his state up')
 })
+
+/** Comes back with a state that is good, and a code that nobody has given. */
+async function invent(
+  { page, provider }: Awaited<ReturnType<typeof startOidc>>,
+  address = '192.0.2.1',
+): Promise<Response> {
+  const start = await page('/account/oidc/start')
+  const state = new URL(start.headers.get('location') ?? '').searchParams.get('state')
+  return page(`/account/oidc/callback?state=${state}&code=invented&iss=${provider.issuer}`, {
+    headers: { cookie: cookieIn(start), 'x-forwarded-for': address },
+  })
+}
+
+const forwarding = { listen: 'trusted_proxies: [127.0.0.1]' }
+
+t.test('an address that invents codes makes the provider hear of few of them', async (t) => {
+  const world = await startOidc(t, '', { ...forwarding, failuresPerMinute: 3 })
+  const answers = []
+  for (let i = 0; i < 8; i++) answers.push(await invent(world))
+  const statuses = answers.map(({ status }) => status)
+  t.strictSame(statuses, [303, 303, 303, 429, 429, 429, 429, 429])
+  t.equal(world.provider.tokenCalls, 3)
+  const last = answers.at(-1)
+  t.match(last?.headers.get('content-type'), 'text/html')
+  t.equal(last?.headers.get('cache-control'), 'no-store')
+  t.match(last?.headers.get('content-security-policy'), /default-src 'none'/)
+  const waitS = Number(last?.headers.get('retry-after'))
+  t.ok(waitS > 1 && waitS <= 20, String(waitS))
+  t.match(await last?.text(), /Too many log-ins/)
+  t.strictSame(await world.gateway.redis.client.keys('*invented*'), [])
+  t.equal((await invent(world, '192.0.2.2')).status, 303, 'another address is heard')
+})
+
+t.test(
+  'good log-ins of one address are never too many, and a refused one is not used up',
+  async (t) => {
+    const world = await startOidc(t, '', { ...forwarding, failuresPerMinute: 2 })
+    for (let i = 0; i < 6; i++) t.equal(await world.person().login(), '/account')
+    for (let i = 0; i < 2; i++) await invent(world, '127.0.0.1')
+    const isCallback = (url: URL) => url.pathname === '/account/oidc/callback'
+    const ann = world.person()
+    const answer = new URL(await ann.go(`${world.origin}/account/oidc/start`, isCallback))
+    const calls = world.provider.tokenCalls
+    const path = `${answer.pathname}${answer.search}`
+    const early = await world.page(path, { headers: ann.cookieHeader })
+    t.equal(early.status, 429)
+    t.equal(early.headers.get('set-cookie'), null)
+    t.equal(world.provider.tokenCalls, calls)
+    const headers = { ...ann.cookieHeader, 'x-forwarded-for': '192.0.2.2' }
+    const later = await world.page(path, { headers })
+    t.equal(later.headers.get('location'), '/account', 'the page loaded anew, later')
+  },
+)
+
+t.test('while the provider is slow, few log-ins wait for it, of whatever address', async (t) => {
+  const world = await startOidc(t, '', forwarding)
+  const slow = Promise.withResolvers<void>()
+  world.provider.hold = { path: '/token', until: slow.promise }
+  const ofOne = Array.from({ length: 70 }, () => invent(world, '192.0.2.1'))
+  await until(async () => (await settledOf(ofOne)).length === 20)
+  for (const answer of await settledOf(ofOne)) t.equal(answer.status, 429)
+  await until(() => world.provider.tokenCalls === 50)
+  const ofOthers = Array.from({ length: 60 }, (_, i) => invent(world, `198.51.100.${i}`))
+  await until(async () => (await settledOf(ofOthers)).length === 11)
+  for (const answer of await settledOf(ofOthers)) {
+    t.equal(answer.status, 503)
+    t.equal(answer.headers.get('retry-after'), '1')
+  }
+  await until(() => world.provider.tokenCalls === 99)
+  slow.resolve()
+  await Promise.all([...ofOne, ...ofOthers])
+  t.equal(await world.person().login(), '/account', 'afterwards there is room')
+})
+
+async function settledOf(all: readonly Promise<Response>[]): Promise<readonly Response[]> {
+  const found = await Promise.all(all.map((one) => Promise.race([one, undefined])))
+  return found.filter((one) => one !== undefined)
+}
 
 t.test('neither route leads anywhere else', async (t) => {
   const page = await startOidc(t)
