@@ -1,9 +1,10 @@
 // An OpenID Connect provider, through openid-client, which is loaded when the first person logs in. It checks everything
 // that a provider answers: issuer, audience, signature, times, state, nonce and PKCE. What a provider can do is read
-// from it once an hour.
+// from it once an hour; while that fails, what it said last holds. Its answers are bounded in time and size.
 
-import type { Configuration } from 'openid-client'
-import { GatewayError } from '../errors.ts'
+import type { Configuration, CustomFetch, ServerMetadata } from 'openid-client'
+import { GatewayError, codeOf } from '../errors.ts'
+import { soon, unlessAborted } from '../sharing/patience.ts'
 import type { OidcSettings } from './settings.ts'
 
 /** What the browser keeps, sealed, while the person is at the provider. */
@@ -26,17 +27,27 @@ export interface Provider {
   begin(redirectUri: string): Promise<{ readonly url: string; readonly begun: AtProvider }>
   /** `url` is what the browser came back with. Throws `login_refused` when anything about it is wrong. */
   finish(url: URL, begun: AtProvider): Promise<Person>
-  /** Where the person logs out of the provider; undefined when it has no such address. */
+  /** Where the person logs out of the provider; undefined when it has no such address. Rejects within a second when it is not known. */
   endUrl(back: string): Promise<string | undefined>
+  /** What it says of itself. Throws `login_unavailable`. */
+  metadata(): Promise<Readonly<ServerMetadata>>
 }
 
-const timeoutS = 10
+export interface ProviderOptions {
+  /** The time limit of each call. */
+  readonly timeoutMs?: number
+  readonly now?: () => number
+}
+
 const knownMs = 3_600_000
 const againMs = 5000
+/** How long a log-in waits for news of a provider that is known already, and a log-out for those of any. */
+const newsMs = 1000
+const maxAnswerBytes = 1024 * 1024
 
-export function createProvider(settings: OidcSettings): Provider {
+export function createProvider(settings: OidcSettings, options: ProviderOptions = {}): Provider {
   const { scopes, account_claim: accountClaim, allow } = settings
-  const discover = cachedDiscovery(settings)
+  const discover = cachedDiscovery(settings, options)
   const scope = [...new Set(['openid', ...scopes])].join(' ')
   const needed = [accountClaim, 'email', ...(allow.groups.length > 0 ? [allow.groups_claim] : [])]
   return {
@@ -74,9 +85,13 @@ export function createProvider(settings: OidcSettings): Provider {
       return { claims, userInfo }
     },
     async endUrl(back) {
-      const [client, config] = await Promise.all([load(), discover()])
+      const known = Promise.all([load(), discover()])
+      const [client, config] = await unlessAborted(known, AbortSignal.timeout(newsMs))
       if (!config.serverMetadata().end_session_endpoint) return undefined
       return client.buildEndSessionUrl(config, { post_logout_redirect_uri: back }).href
+    },
+    async metadata() {
+      return (await discover()).serverMetadata()
     },
   }
 }
@@ -86,18 +101,33 @@ function load() {
 }
 
 /** A provider that is away is asked again after some seconds. */
-function cachedDiscovery(settings: OidcSettings): () => Promise<Configuration> {
-  let known: { readonly config: Promise<Configuration>; untilMs: number } | undefined
-  return () => {
-    if (known && performance.now() < known.untilMs) return known.config
-    const found = { config: discovery(settings), untilMs: performance.now() + knownMs }
-    found.config.catch(() => void (found.untilMs = performance.now() + againMs))
-    known = found
-    return found.config
+function cachedDiscovery(
+  settings: OidcSettings,
+  { timeoutMs = 10_000, now = () => performance.now() }: ProviderOptions,
+): () => Promise<Configuration> {
+  let last: Configuration | undefined
+  let asked: Promise<Configuration> | undefined
+  let untilMs = 0
+  const ask = () => {
+    const asking = discovery(settings, timeoutMs)
+    asking.then(
+      (config) => (last = config),
+      () => (untilMs = now() + againMs),
+    )
+    return asking
+  }
+  return async () => {
+    if (!asked || now() >= untilMs) {
+      untilMs = now() + knownMs
+      asked = ask()
+    }
+    if (!last) return asked
+    await soon(asked, newsMs)
+    return last
   }
 }
 
-async function discovery(settings: OidcSettings): Promise<Configuration> {
+async function discovery(settings: OidcSettings, timeoutMs: number): Promise<Configuration> {
   const { issuer, client_id: clientId, client_secret: secret } = settings
   const client = await load()
   const auth = secret === '' ? client.None() : client.ClientSecretPost(secret)
@@ -105,7 +135,7 @@ async function discovery(settings: OidcSettings): Promise<Configuration> {
   const inClear = issuer.startsWith('http:') ? [client.allowInsecureRequests] : []
   // Without this the library trusts the connection to the provider, and checks no signature.
   const execute = [...inClear, client.enableNonRepudiationChecks]
-  const options = { execute, timeout: timeoutS }
+  const options = { execute, timeout: timeoutMs / 1000, [client.customFetch]: boundedFetch }
   return client
     .discovery(new URL(issuer), clientId, undefined, auth, options)
     .catch((cause: unknown) => {
@@ -113,7 +143,33 @@ async function discovery(settings: OidcSettings): Promise<Configuration> {
     })
 }
 
+/** The library reads an answer whole, however long it is. */
+const boundedFetch: CustomFetch = async (url, options) => {
+  const { status, headers, body } = await fetch(url, options as RequestInit)
+  if (!body) return new Response(null, { status, headers })
+  const pieces: Uint8Array[] = []
+  let bytes = 0
+  for await (const piece of body) {
+    bytes += piece.length
+    if (bytes > maxAnswerBytes) throw new TypeError('the answer of the provider is too long')
+    pieces.push(piece)
+  }
+  return new Response(Buffer.concat(pieces), { status, headers })
+}
+
 /** Whatever a browser or a provider brings that is not as it should be. */
 function refused(cause: unknown): never {
-  throw new GatewayError('login_refused', { cause })
+  throw new GatewayError(isAway(cause) ? 'login_unavailable' : 'login_refused', { cause })
+}
+
+/** Whether the provider did not answer, or only that it cannot. fetch throws a TypeError when there is no answer. */
+function isAway(error: unknown): boolean {
+  if (error instanceof TypeError || codeOf(error) === 'OAUTH_TIMEOUT') return true
+  const answer = error instanceof Error && error.cause instanceof Response ? error.cause : error
+  return (
+    typeof answer === 'object' &&
+    answer !== null &&
+    'status' in answer &&
+    Number(answer.status) >= 500
+  )
 }

@@ -56,6 +56,14 @@ export const pageMutants: readonly Mutant[] = [
     'const execute = [...inClear]',
     oidc,
   ),
+  one('portal/provider.ts', 'if (!last) return asked', 'return asked'),
+  one('portal/provider.ts', 'await soon(asked, newsMs)', 'await soon(asked, 60_000)'),
+  one(
+    'portal/provider.ts',
+    'const [client, config] = await unlessAborted(known, AbortSignal.timeout(newsMs))',
+    'const [client, config] = await known',
+    oidc,
+  ),
   one('portal/provider.ts', 'expectedNonce: nonce,', '', oidc),
   one(
     'portal/oidc.ts',

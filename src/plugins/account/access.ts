@@ -91,7 +91,7 @@ export function createAccess(gateway: Gateway, portal: Portal) {
   return { page, cookieOf, refuse, route }
 }
 
-const counts: ReadonlySet<string> = new Set(['not_logged_in', 'invalid_link', 'login_refused'])
+const counts: ReadonlySet<string> = new Set(['not_logged_in', 'invalid_link'])
 
 /** The error for who must wait. */
 export function tooOften(retryAfterMs: number, what: string): GatewayError {

@@ -168,9 +168,9 @@ async function answerOnce({ gateway }: OidcParts, { state }: Kept): Promise<void
 }
 
 /** The page says what was wrong; the log says why. */
-function failed({ gateway, access }: OidcParts, x: Exchange, thrown: unknown): Answer {
+function failed({ gateway }: OidcParts, x: Exchange, thrown: unknown): Answer {
   const error = asGatewayError(thrown)
-  const { code } = access.refuse(x, error) ?? error
+  const { code } = error
   gateway.log.warn({ request_id: x.id, code, reason: reasonOf(error) }, 'a log-in was refused')
   return leadTo(`/account#error=${code}`)
 }

@@ -207,7 +207,8 @@ t.test(
 t.test('while the provider is slow, few log-ins wait for it, of whatever address', async (t) => {
   const world = await startOidc(t, '', forwarding)
   const slow = Promise.withResolvers<void>()
-  world.provider.hold = { path: '/token', until: slow.promise }
+  world.provider.before = (path, _res, goOn) =>
+    void (path === '/token' ? slow.promise.then(goOn) : goOn())
   const ofOne = Array.from({ length: 70 }, () => invent(world, '192.0.2.1'))
   await until(async () => (await settledOf(ofOne)).length === 20)
   for (const answer of await settledOf(ofOne)) t.equal(answer.status, 429)
@@ -276,6 +277,38 @@ t.test('log-out names the way out of the provider', async (t) => {
   t.equal(url.origin, page.provider.issuer)
   t.equal(url.searchParams.get('post_logout_redirect_uri'), `${page.origin}/account`)
   t.equal((await call('GET me')).status, 401)
+})
+
+t.test('log-out works whatever the provider does', async (t) => {
+  const page = await startOidc(t)
+  const ann = page.person()
+  await ann.login()
+  // A gateway that has not asked the provider yet.
+  const { redis, account } = page
+  const other = await startPortal(t, { redis, account })
+  page.provider.before = () => undefined
+  const begun = performance.now()
+  const { call } = browserOf(other, ann.cookie)
+  const { status, body } = await call('POST logout', undefined, { origin: page.origin })
+  t.match({ status, body }, { status: 200, body: { object: 'account.logout', url: null } })
+  t.ok(performance.now() - begun < 5000, 'long before a call to the provider is given up')
+  t.equal((await browserOf(page, ann.cookie).call('GET me')).status, 401)
+})
+
+t.test('a provider that fails in the middle is away, and has refused nobody', async (t) => {
+  const page = await startOidc(t)
+  await page.person().login()
+  for (const before of [
+    (path, res, goOn) => void (path === '/token' ? res.writeHead(503).end('busy') : goOn()),
+    (path, res, goOn) => void (path === '/token' ? res.destroy() : goOn()),
+    (path, res, goOn) =>
+      void (path === '/token'
+        ? res.writeHead(500, { 'content-type': 'application/json' }).end('{"error":"server_error"}')
+        : goOn()),
+  ] satisfies (typeof page.provider.before)[]) {
+    page.provider.before = before
+    t.equal(await page.person().login(), failing('login_unavailable'))
+  }
 })
 
 t.test('a provider that is away refuses log-ins, and starts no gateway late', async (t) => {
