@@ -1,5 +1,5 @@
-// tollgate doctor: checks that everything the gateway needs is there and works: the file, Redis, the store, each target
-// of each model. Prints one line for each check, when it ends. Removes again whatever it writes.
+// tollgate doctor: checks that everything the gateway needs is there and works: the file, Redis, the store, the
+// identity provider, each target of each model. Prints one line for each check, when it ends. Removes again whatever it writes.
 
 import type { Loaded } from '../config/load.ts'
 import { formatPath } from '../config/problem.ts'
@@ -12,7 +12,8 @@ import { parseSeconds } from './values.ts'
 export const doctor: Command = {
   name: 'doctor',
   words: ['FILE?'],
-  summary: 'check, then try Redis, the store and each target; this costs some tokens at each',
+  summary:
+    'check, then try Redis, the store, the identity provider and each target; this costs some tokens at each target',
   options: {
     timeout: { value: 'TIME', help: 'time limit of each check; if not given, 10s' },
     json,
@@ -46,9 +47,10 @@ async function examine(
   { config, warnings }: Extract<Loaded, { config: unknown }>,
   { file, examination, call }: Examining,
 ): Promise<void> {
-  const [{ examineRedis }, { examineStore }, { examineTargets }] = await Promise.all([
+  const [{ examineRedis }, { examineStore }, { examineProvider }, ofTargets] = await Promise.all([
     import('./doctor/redis.ts'),
     import('./doctor/store.ts'),
+    import('./doctor/provider.ts'),
     import('./doctor/targets.ts'),
   ])
   try {
@@ -60,7 +62,8 @@ async function examine(
     }
     await examineRedis(config, examination)
     await examineStore(config.store, examination)
-    await examineTargets(config, examination)
+    await examineProvider(config, examination)
+    await ofTargets.examineTargets(config, examination)
   } catch (error) {
     if (!call.io.signal?.aborted) throw error
     throw new CliError(exit.failed, 'Stopped before every check was done.')

@@ -143,8 +143,8 @@ async function discovery(settings: OidcSettings, timeoutMs: number): Promise<Con
     })
 }
 
-/** The library reads an answer whole, however long it is. */
-const boundedFetch: CustomFetch = async (url, options) => {
+/** `fetch` with an answer of at most 1 MiB, read whole: the library would read any length. */
+export const boundedFetch: CustomFetch = async (url, options) => {
   const { status, headers, body } = await fetch(url, options as RequestInit)
   if (!body) return new Response(null, { status, headers })
   const pieces: Uint8Array[] = []
