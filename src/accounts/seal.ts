@@ -18,7 +18,8 @@ export function seal(text: string, key: Buffer): string {
 /** Throws when the text was not sealed with this key. */
 export function unseal(text: string, key: Buffer): string {
   const bytes = Buffer.from(text, 'base64url')
-  const decipher = createDecipheriv(algorithm, key, bytes.subarray(0, nonceBytes))
+  const nonce = bytes.subarray(0, nonceBytes)
+  const decipher = createDecipheriv(algorithm, key, nonce, { authTagLength: tagBytes })
   decipher.setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes))
   const sealed = bytes.subarray(nonceBytes + tagBytes)
   return Buffer.concat([decipher.update(sealed), decipher.final()]).toString('utf8')

@@ -12,3 +12,11 @@ t.test('a sealed text comes back, and no changed one does', async (t) => {
   for (const bad of ['', 'x', sealed.slice(0, -4), `A${sealed.slice(1)}B`])
     t.throws(() => unseal(bad, key), bad.slice(0, 8))
 })
+
+t.test('a short tag, which is easier to guess, is refused', async (t) => {
+  const key = randomBytes(32)
+  const whole = Buffer.from(seal('', key), 'base64url')
+  t.equal(unseal(whole.toString('base64url'), key), '')
+  for (const bytes of [4, 8, 12, 15])
+    t.throws(() => unseal(whole.subarray(0, 12 + bytes).toString('base64url'), key), String(bytes))
+})

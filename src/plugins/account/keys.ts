@@ -29,7 +29,7 @@ import { portalSettings } from '../../portal/settings.ts'
 import { tooOften } from './access.ts'
 import type { PageRoute } from './access.ts'
 
-/** Of an account. A tab takes one an hour, and each key has refusals of its own to spend (`auth.refusals_per_minute`). */
+/** Of an account. A tab takes one an hour. A further one ends the oldest, so whoever makes many keeps others out. */
 const pageKeysPerMinute = 10
 
 const counted = lasting(() => ({ pageKeys: new Map() satisfies Levels }))

@@ -4,7 +4,7 @@
 
 import { createHmac, hash } from 'node:crypto'
 import { seal, unseal } from '../../accounts/seal.ts'
-import { GatewayError, asGatewayError } from '../../errors.ts'
+import { GatewayError, asGatewayError, hasCode } from '../../errors.ts'
 import type { Answer, Exchange, Route, Serving } from '../../exchange.ts'
 import { setCookie } from '../../portal/cookie.ts'
 import { admit, join } from '../../portal/oidc.ts'
@@ -16,7 +16,8 @@ import { keys } from '../../redis/redis.ts'
 import type { EntryParts } from './entry.ts'
 import { protect } from './headers.ts'
 import { createTurns } from './turns.ts'
-import type { TakeTurn, Turn } from './turns.ts'
+import type { ProviderTurn, TakeTurn } from './turns.ts'
+import { waitPage } from './wait-page.ts'
 
 export interface OidcParts extends EntryParts {
   readonly settings: OidcSettings
@@ -73,55 +74,20 @@ async function inTurn(
   { ip }: Exchange,
   letIn: () => Promise<Answer>,
 ): Promise<Answer> {
-  let turn: Turn
+  let turn: ProviderTurn
   try {
     turn = takeTurn(ip)
   } catch (error) {
     return waitPage(asGatewayError(error))
   }
-  let isGood = false
   try {
     const answer = await letIn()
-    isGood = true
+    turn.end(true)
     return answer
-  } finally {
-    turn.end(isGood)
-  }
-}
-
-/** For a person whose browser the provider has sent here. */
-function waitPage({ status, retryAfterMs = 1000 }: GatewayError): Answer {
-  const seconds = Math.ceil(retryAfterMs / 1000)
-  const wait = seconds === 1 ? 'a second' : `${seconds} seconds`
-  const body = `<!doctype html>
-<html lang="en">
-  <head>
-    <meta charset="utf-8" />
-    <meta name="viewport" content="width=device-width, initial-scale=1" />
-    <meta name="color-scheme" content="light dark" />
-    <title>Please wait</title>
-    <link rel="stylesheet" href="/account/style.css" />
-    <link rel="stylesheet" href="/account/parts.css" />
-  </head>
-  <body>
-    <main class="alone">
-      <div class="panel sign-in">
-        <h1>Please wait</h1>
-        <p>Too many log-ins come at the moment. Wait ${wait}, then load this page again.</p>
-        <p><a href="/account">Back</a></p>
-      </div>
-    </main>
-  </body>
-</html>
-`
-  return {
-    status,
-    headers: {
-      'Content-Type': 'text/html; charset=utf-8',
-      'Cache-Control': 'no-store',
-      'Retry-After': String(seconds),
-    },
-    body,
+  } catch (error) {
+    // That Redis is away is not the fault of an address.
+    turn.end(hasCode(error, 'ledger_unavailable'))
+    throw error
   }
 }
 

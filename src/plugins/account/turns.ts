@@ -21,13 +21,13 @@ const counted = lasting(() => ({
   slots: createSlots({ pool: new SharedPool(mostAtOnce) }),
 }))
 
-export interface Turn {
+export interface ProviderTurn {
   /** Called once. A log-in that let somebody in does not count against the address. */
   end(isGood: boolean): void
 }
 
 /** Throws `rate_limit_exceeded`, `concurrency_limit_exceeded` or `overloaded` when the provider must not be asked for this address now. */
-export type TakeTurn = (address: string) => Turn
+export type TakeTurn = (address: string) => ProviderTurn
 
 export function createTurns(gateway: Gateway): TakeTurn {
   const { failures_per_minute_per_ip: failuresPerMinute } = portalSettings.of(gateway.config)

@@ -226,9 +226,40 @@ t.test('while the provider is slow, few log-ins wait for it, of whatever address
 })
 
 async function settledOf(all: readonly Promise<Response>[]): Promise<readonly Response[]> {
-  const found = await Promise.all(all.map((one) => Promise.race([one, undefined])))
+  const found = await Promise.all(all.map((one) => Promise.race([one, Promise.resolve(undefined)])))
   return found.filter((one) => one !== undefined)
 }
+
+t.test('two gateways on one Redis take an answer once between them', async (t) => {
+  const page = await startOidc(t)
+  const { redis, account } = page
+  const other = await startPortal(t, { redis, account })
+  for (let round = 0; round < 5; round++) {
+    const ann = page.person()
+    const isCallback = (url: URL) => url.pathname === '/account/oidc/callback'
+    const { pathname, search } = new URL(
+      await ann.go(`${page.origin}/account/oidc/start`, isCallback),
+    )
+    const headers = ann.cookieHeader
+    const calls = page.provider.tokenCalls
+    const come = (to: typeof page.page) => to(`${pathname}${search}`, { headers })
+    const answers = await Promise.all([page, other, page, other].map((one) => come(one.page)))
+    answers.push(await come(other.page), await come(page.page))
+    const ends = answers.map((answer) => answer.headers.get('location'))
+    t.strictSame(ends.toSorted(), ['/account', ...Array<string>(5).fill(refused)])
+    t.equal(page.provider.tokenCalls, calls + 1)
+    const cookies = answers.flatMap((answer) => answer.headers.getSetCookie())
+    t.equal(cookies.length, 1, 'nor does a refused one get a cookie')
+  }
+})
+
+t.test('a Redis that is away counts against no address', async (t) => {
+  const page = await startOidc(t, '', { failuresPerMinute: 1 })
+  await page.redis.stop()
+  const away = failing('ledger_unavailable')
+  for (let i = 0; i < 3; i++) t.equal((await invent(page)).headers.get('location'), away)
+  t.equal(page.provider.tokenCalls, 0)
+})
 
 t.test('neither route leads anywhere else', async (t) => {
   const page = await startOidc(t)
@@ -245,7 +276,12 @@ t.test('neither route leads anywhere else', async (t) => {
     t.equal(answer.headers.get('set-cookie'), null)
   }
   const answer = await page.page('/account/oidc/start?return_url=https://evil.example', {
-    headers: { host: 'evil.example' },
+    headers: {
+      host: 'evil.example',
+      'x-forwarded-host': 'evil.example',
+      'x-forwarded-proto': 'https',
+      forwarded: 'host=evil.example;proto=https',
+    },
   })
   const location = new URL(answer.headers.get('location') ?? '')
   t.equal(location.origin, page.provider.issuer)
