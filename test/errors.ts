@@ -1,4 +1,4 @@
-// The table of refusals and the error that carries a row of it.
+// The error that carries a row of the table of refusals.
 
 import t from 'tap'
 import { errorTable } from '../src/error-table.ts'

@@ -1,5 +1,5 @@
 // What admit.lua, identify.lua and extend.lua answer, as typed values: the positions in their replies are known here
-// alone. The words are those of the library, so every refusal but `released` is a code of errors.ts.
+// alone. The words are those of the library, so every refusal but `released` is a code of error-table.ts.
 
 import { parseBudget } from '../budget.ts'
 import type { LimitState, LimitStates, RefusedCaller } from '../errors.ts'

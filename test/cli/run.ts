@@ -69,7 +69,12 @@ t.test('a command loads nothing of the gateway, and no package', async (t) => {
   visit(new URL('../../src/cli/run.ts', import.meta.url))
   const paths = [...seen].map((href) => href.split('/src/')[1] ?? '')
   const others = paths.filter((path) => !/^(cli|config)\//.test(path))
-  t.strictSame(others.toSorted(), ['budget.ts', 'errors.ts', 'http/json/field.ts'])
+  t.strictSame(others.toSorted(), [
+    'budget.ts',
+    'error-table.ts',
+    'errors.ts',
+    'http/json/field.ts',
+  ])
 })
 
 t.test('an unknown command of a group: the one that was meant, or all of the group', async (t) => {
