@@ -5,6 +5,8 @@
 interface AnyEndpointRow {
   /** What a model lists under `endpoints`. */
   readonly endpoint: string
+  /** What it does, in a few words, for the documentation. */
+  readonly title: string
   /** Appended to the target's URL. */
   readonly path: string
   /** Public paths of POST. */
@@ -20,6 +22,7 @@ interface AnyEndpointRow {
 const rows = [
   {
     endpoint: 'chat',
+    title: 'Chat, without a session',
     path: '/chat/completions',
     routes: ['/v1/chat', '/v1/chat/completions'],
     generates: true,
@@ -28,6 +31,7 @@ const rows = [
   },
   {
     endpoint: 'completions',
+    title: 'Complete a text',
     path: '/completions',
     routes: ['/v1/completions'],
     generates: true,
@@ -36,6 +40,7 @@ const rows = [
   },
   {
     endpoint: 'embeddings',
+    title: 'Make embeddings',
     path: '/embeddings',
     routes: ['/v1/embeddings'],
     generates: false,
@@ -44,6 +49,7 @@ const rows = [
   },
   {
     endpoint: 'rerank',
+    title: 'Rank documents',
     path: '/rerank',
     routes: ['/v1/rerank'],
     generates: false,
@@ -52,6 +58,7 @@ const rows = [
   },
   {
     endpoint: 'moderations',
+    title: 'Classify texts',
     path: '/moderations',
     routes: ['/v1/moderations'],
     generates: false,

@@ -92,24 +92,16 @@ tokens so far are charged; an answer that is not streamed is generated to its en
 ([money.md](money.md#after-the-charge)). A backend's own 400, 404, 413 or 422 is passed on as the backend wrote it, with
 secrets replaced.`
 
-const titles: Readonly<Record<EndpointRow['endpoint'], string>> = {
-  chat: 'Chat, without a session',
-  completions: 'Complete a text',
-  embeddings: 'Make embeddings',
-  rerank: 'Rank documents',
-  moderations: 'Classify texts',
-}
-
 export const chatRoutes: Operations = Object.fromEntries(
   endpoints.map((row) => [`POST ${row.routes.join(', ')}`, operationOf(row)]),
 )
 
 function operationOf(row: EndpointRow): Operation {
-  const { endpoint, generates } = row
+  const { endpoint, title, generates } = row
   const isChat = endpoint === 'chat'
   return {
-    id: endpoint === 'chat' ? 'chat' : `create${endpoint[0]?.toUpperCase()}${endpoint.slice(1)}`,
-    title: titles[endpoint],
+    id: isChat ? 'chat' : `create${endpoint[0]?.toUpperCase()}${endpoint.slice(1)}`,
+    title,
     access: 'chat',
     headers: ['traceparent', 'tracestate'],
     body: chatBody(row),

