@@ -1,6 +1,6 @@
 // Budgets, as operators set and see them and as rows in Redis have them: what may be spent in a day, a week or a month.
-// Who has one has it in the field `budget` of the own row: the account, or a key. The windows that run are in the account's
-// row, also those of its keys. lua/budgets.lua of the ledger counts in them.
+// An account or a key that has one has it in the field `budget` of its row. The windows that run now are in the account's
+// row, those of its keys too. lua/budgets.lua of the ledger counts in them.
 
 export const everies = ['day', 'week', 'month'] as const
 
@@ -22,7 +22,7 @@ export interface BudgetState extends TokenBudget {
 
 export interface BudgetWindow {
   readonly every: string
-  /** When its first request came, in ms: its name. */
+  /** When its first request came, in ms. No two windows of a budget began at the same time, so this names the window. */
   readonly since: number
   readonly endsMs: number
   readonly used: number

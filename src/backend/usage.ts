@@ -200,7 +200,7 @@ export class Meter {
     return choices === 0 || (choices === 1 && this.#isReported)
   }
 
-  /** All tokens, where so many were counted in what was sent. An event has at least one token, whatever the vocabulary; but some servers send single letters, and then more than two events for a counted token. */
+  /** All tokens that were generated, from those that were counted in what was sent. An event has at least one token, whatever the vocabulary; but some servers send single letters, and then more than two events for a counted token. */
   #all(counted: number): number {
     const { tries = 1 } = this.#options
     const times = this.#isReported ? 1 : tries

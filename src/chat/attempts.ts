@@ -37,7 +37,7 @@ export async function attempts<T>(
   }
 }
 
-/** A seat, once there is room. Nobody was asked, so who leaves meanwhile pays nothing, and an answer that would be finished without its client is not even begun. */
+/** A seat, once there is room. No target was asked yet: a client that leaves meanwhile pays nothing, and not even a generation that finishes alone is begun for it. */
 async function waited({ x, candidates, deadline }: Generation): Promise<Seat> {
   deadline.waiting()
   const { signal } = deadline
@@ -139,7 +139,7 @@ async function ask(generation: Generation, seat: Seat): Promise<BackendAnswer> {
   }
 }
 
-/** In the next turn: by then a failure is judged, and the next attempt has the room that this one leaves. Else what waits would go to the target that has just failed. */
+/** In the next turn: by then a failure is judged, so that no waiting request goes to the target that has just failed. */
 function giveBack(seat: Seat): void {
   setImmediate(() => seat.release())
 }

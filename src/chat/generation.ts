@@ -108,7 +108,7 @@ async function streamed(generation: Generation): Promise<Answer> {
   const opening = openRelay(generation, late.promise)
   try {
     const opened = await Promise.race([opening, late.promise])
-    // `openRelay` waits until `late` only for content; here the backend has not even answered its status by then.
+    // Undefined when the backend has not even sent its status in time. Once it has, `openRelay` itself ends at `late`.
     if (!opened) return committed(generation, opening)
     if (!(opened instanceof Relay)) return opened
     // A stream's clocks run until its relay ends.

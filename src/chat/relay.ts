@@ -91,7 +91,7 @@ export class Relay {
     else this.#end({ kind: 'length', cut: true })
   }
 
-  /** Whoever leaves does not wait: what the backend has already sent is counted at once. */
+  /** Has no effect once the client is leaving: what the backend has already sent is then counted at once. */
   pause(until: Promise<unknown>): void {
     if (this.#isEnded || this.#isDeparting || this.#waiting) return
     this.#waiting = []
@@ -189,8 +189,8 @@ export class Relay {
     }
     // Fewer choices than were asked for are enough after a clean end, and never after a cut.
     const isComplete = how === 'whole' ? meter.complete : meter.finished
-    // Nobody gets an event without its end, or an answer that is no stream, but both were generated. Where JSON is cut
-    // off, its last key or role would look like text.
+    // What is left is an event without its end, or an answer that is no stream. No client gets it, but it was generated,
+    // so it is metered. JSON that is cut off is not, because its last key or role would look like text.
     if (rest.trimEnd().endsWith('}')) meter.refused({ head: rest, tail: rest, bytes: rest.length })
     this.#end(isComplete ? { kind: 'complete' } : { kind: 'failed', error: incomplete(meter) })
   }

@@ -246,8 +246,9 @@ const keysOf = ({ ref, hmac }: Pick<IdentifyRequest, 'ref' | 'hmac'>) => [
   keys.key(ref, hmac),
 ]
 
-/** ARGV 4 of admit for a hold that was admitted before, and the allowance in ARGV 8. */
+/** ARGV 4 of admit for a hold that is opened again: its limits were checked before. */
 const noLimits = '1 - - - '
+/** In ARGV 8 of admit for such a hold, which renews no allowance. */
 const noAllowance = allowanceWords(undefined)
 
 /** ARGV 4 of admit; `-` where there is no limit. */

@@ -1,5 +1,5 @@
-// What plans give as an allowance, for scripts; what is left of one, and what counts in windows of budgets, as the rows in
-// Redis and the journal have it. The scripts write that (lua/allowance.lua, lua/renewal.lua, lua/budgets.lua).
+// Texts of allowances and budgets: writes what a plan gives, for the scripts, and reads what the scripts have written in
+// rows and journal (lua/allowance.lua, lua/renewal.lua, lua/budgets.lua).
 
 import type { Plan } from '../config/config.ts'
 import { accountWindow, keyWindows, parseWindow } from '../budget.ts'
@@ -26,7 +26,7 @@ export function allowanceWords(plan: Pick<Plan, 'allowance'> | undefined): strin
   return `${allowance.tokens} ${allowance.every} ${allowance.rollover ? 1 : 0}`
 }
 
-/** Windows of budgets that a hold counts in, or that a charge was counted in: of the account, and of a key. */
+/** A window of a budget, of the account or of a key, with the tokens of one hold or one charge that count in it. */
 export interface CountedIn {
   /** The field of the account's row that has the window. */
   readonly field: string
@@ -34,7 +34,11 @@ export interface CountedIn {
   readonly tokens: number
 }
 
-/** `<since> <tokens> <since> <tokens> <key id>:<every>`: of a charge, below 0 where a correction gave back; where it is of a hold, the first tokens count elsewhere. */
+/**
+ * `<since> <tokens> <since> <tokens> <key id>:<every>`, for the account and for the key. Of a charge, `tokens` count in the
+ * window; below 0, a correction gave them back. Of a hold of `held` tokens, `tokens` count in an earlier window, and the
+ * rest in this one.
+ */
 export function parseCounted(text: string, held?: number): readonly CountedIn[] {
   const [since, tokens, keySince, keyTokens, counter = ''] = text.split(' ')
   const entry = (field: string, name: string | undefined, count: string | undefined) => {

@@ -217,7 +217,7 @@ function addAll(entries: readonly JournalEntry[], sums: Sums, expect: Expect): v
   }
 }
 
-/** What was charged in all, up to this entry, is what the tokens cost by the price that was applied. Entries of before have no price. */
+/** Expects that the request's charges up to this entry are, in sum, what its tokens cost by the price that was applied. Entries of older versions have no price. */
 function expectPrice(id: string, fields: Readonly<Record<string, string>>, expect: Expect): void {
   const { amount, usage, owed = '0', waived = '0', before = '0', meta = '{}' } = fields
   const { price } = parseMeta(meta)

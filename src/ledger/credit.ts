@@ -30,7 +30,7 @@ export function creditOrder(
   if (reference !== undefined && (type !== 'topup' || !isReference(reference)))
     throw invalidParameter('reference', 'Only a top-up has a "reference", of visible characters.')
   const meta = JSON.stringify({ note, reference })
-  // Without a reference, the hash is that of gateways which know no references.
+  // Without a reference, the hash is the one that gateways of earlier versions make, which know no references.
   const said = [ref, amount, type, note, ...(reference === undefined ? [] : [reference])]
   const hash = hashOf('sha256', JSON.stringify(said), 'base64url')
   const order = { ref, id, hash, amount, type, meta, at: Math.floor(at) }

@@ -2,8 +2,8 @@
 // used up. So several streams share a modest balance, and the backend may generate what the client asked for.
 //
 // The meter's rough count says when to look; then the output is counted by the tokenizer, because only that is charged.
-// While a stream has used up what it holds, it is paused. When nothing is available, its work is stopped: a last call
-// has asked by then, after an exact count. While Redis is away a stream goes on without a hold (docs/money.md, promise 7):
+// While a stream has used up what it holds, it is paused. When nothing is available, its work is stopped, but only after
+// an exact count, and a last call that asked for more. While Redis is away a stream goes on without a hold (docs/money.md, promise 7):
 // it asks again a slice later, and owes what it cannot pay. In shadow mode, a stream whose money has run out goes on, and
 // no longer asks.
 

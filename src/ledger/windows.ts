@@ -1,5 +1,5 @@
 // The day, the week and the month that allowances and budgets go by: where they begin and end in a time zone. Scripts
-// take them as text and compare them with the clock of Redis; where that is in none of them, this clock learns from it.
+// take them as text and compare them with the clock of Redis. If Redis' time is in none of them, this clock is set by it.
 
 import { everies } from '../budget.ts'
 import type { Every } from '../budget.ts'
@@ -43,7 +43,7 @@ export class Windows {
     return { startMs: this.#startOf(first), endMs: this.#startOf(next) }
   }
 
-  /** The first instant with this date or, where the zone has left the date out, a later one. */
+  /** The first instant of this date. If the zone left the date out, as Samoa once did, the first instant after it. */
   #startOf(date: number): number {
     // No clock is more than a day away from UTC.
     let [before, from] = [date - dayMs, date + dayMs]

@@ -116,7 +116,7 @@ export const sendBody: Body = {
   },
 }
 
-/** Any other parameter needs the operator's word, so it is not ruled out. */
+/** Other parameters are not ruled out: the operator may let them pass, by a model's `extra_parameters`. */
 export function chatBody({ endpoint, required }: EndpointRow): Body {
   const own: JsonSchema = {
     model: { type: 'string', description: 'Id or alias of a model.' },

@@ -30,7 +30,7 @@ export const seconds = simple('Unix seconds', { type: 'integer', minimum: 0 })
 export const texts = simple('object', { type: 'object', additionalProperties: { type: 'string' } })
 export const nothing = simple('null', { type: 'null' })
 
-/** A text that looks so. */
+/** A text that matches a regular expression. */
 export function textLike(pattern: string, says = ''): Field {
   return { ...text(says), schema: { type: 'string', pattern } }
 }

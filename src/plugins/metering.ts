@@ -110,7 +110,7 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       // Called at once when the usage is known, else when its tokens are counted.
       const settle = (used: Used | undefined) => {
         const settlement = settlementOf(x, want, used, outcome)
-        // Its output would have been bounded by the hold, or stopped when the hold was used up.
+        // Outside shadow mode, its output would have been bounded, or stopped when the hold was used up.
         const wouldCut = held.wouldStop || (isShort && settlement.charge > held.amount)
         if (wouldCut) x.facts.wouldRefuse ??= 'insufficient_balance'
         // The reply is not awaited, because the cost is known already.
@@ -150,7 +150,7 @@ function settlementOf(
   return { ...tokens, charge: cost, estimated, implausible, cut }
 }
 
-/** Lowers usage that cannot be, and returns any other as it is. So a backend with wrong counts ruins nobody (docs/money.md, what is possible). */
+/** Lowers counts that are impossible, so that a backend with wrong counts ruins nobody (docs/money.md, what is possible). Returns possible counts as they are. */
 function plausible<T extends TokenCounts>(x: Exchange, want: Want, used: T): T {
   const { mostPrompt, choices } = want
   const mostOutput = choices * runawayAt(x.granted?.outputPerChoice ?? 0)

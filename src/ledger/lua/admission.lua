@@ -50,8 +50,8 @@ local function book_reaping(account, id, value, mark, waived, counted)
   local due = math.max(0, number(total) - before.charge)
   account.reserved = account.reserved - number(amount)
   prompt, cached, completion = number(prompt), number(cached), number(completion)
-  -- A hold that was opened again has nothing in its row until its next checkpoint. What is charged now has the row's own
-  -- counts, so that it can be computed from them.
+  -- A hold that was opened again has no counts in its row until its next checkpoint: the counts of its reaping stay. Once
+  -- the row has more to charge, its own counts stay, so that the charge can be recomputed from them.
   if due == 0 then
     prompt, cached = math.max(prompt, before.prompt), math.max(cached, before.cached)
     completion = math.max(completion, before.completion)

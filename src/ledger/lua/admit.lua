@@ -101,23 +101,23 @@ end
 local is_open = row ~= false
 local before = read_reaped(mark)
 
--- Returns the error code and what was reached or '', or nil.
-local function find_no()
+-- A refusal that has nothing to do with limits or money: returns the error code, or nil.
+local function find_denial()
   if is_reopening then
-    if account.status == 'suspended' then return 'account_suspended', '' end
-    if mark and string.sub(mark, 1, 1) == 's' then return 'released', '' end
+    if account.status == 'suspended' then return 'account_suspended' end
+    if mark and string.sub(mark, 1, 1) == 's' then return 'released' end
     return nil
   end
   local refusal = find_refusal(account, key, scope, now)
-  if refusal then return refusal, '' end
-  if allowed ~= '1' or not listed(model, key.models) then return 'model_not_allowed', '' end
-  if mark or now - made_at(id) > DAY_MS then return 'released', '' end
+  if refusal then return refusal end
+  if allowed ~= '1' or not listed(model, key.models) then return 'model_not_allowed' end
+  if mark or now - made_at(id) > DAY_MS then return 'released' end
   return nil
 end
 
-local no, which = find_no()
+local denial = find_denial()
 local renewal, available, budgets = nil, 0, { all = {} }
-if not no then
+if not denial then
   if not is_reopening then renewal = find_renewal(account, offer, now) end
   if renewal == 'again' then return { 'clock', now } end
   if renewal then book_renewal(account, renewal) end
@@ -130,38 +130,40 @@ local renews_at = 0
 -- Returns the error code of what the request has too little of, and what that is, or nil.
 local function find_shortage()
   if is_reopening or is_open then return nil end
-  local limit, which = find_limit()
-  if limit then return limit, which end
+  local limit, reached = find_limit()
+  if limit then return limit, reached end
   if available_of(account) < min or (account.owed > 0 and want > 0) then
     return 'insufficient_balance', account.reserved > 0 and 'held' or 'balance'
   end
+  -- If both budgets are used up, the request has to wait for the one that is renewed later.
   local used_up = nil
   for _, budget in ipairs(budgets.all) do
-    local is_last = not used_up or budget.window.ends > used_up.window.ends
-    if budget.left < min and is_last then used_up = budget end
+    local is_later = not used_up or budget.window.ends > used_up.window.ends
+    if budget.left < min and is_later then used_up = budget end
   end
   if not used_up then return nil end
   renews_at = used_up.window.ends
   return 'budget_exceeded', used_up.who
 end
 
-local short = nil
-if not no then short, which = find_shortage() end
+local short, which = nil, ''
+if not denial then short, which = find_shortage() end
 local is_excused = short ~= nil and is_shadow(tail)
-if not is_excused then no = no or short end
+local refused = denial
+if not is_excused then refused = denial or short end
 if is_reopening then want = math.max(0, want - before.charge) end
 local amount = math.min(want, available, math.max(min, math.floor(available / shares)))
 local is_refused_for_holds = short == 'insufficient_balance' or short == 'budget_exceeded'
   or short == 'concurrency_limit_exceeded'
-local gets_less = not no and amount < want
+local gets_less = not refused and amount < want
 -- The expired holds that are left may have what this one needs.
 local needs_more_reaping = reap.more and not is_open and (is_refused_for_holds or gets_less)
 
 write_reaping(account, reap)
 write_renewal(account, renewal)
 if needs_more_reaping then return { 'again', now, #reap.charges } end
-if no then
-  return answer(no, which, int(available), account.id, key.id, int(account.owed), shown_most,
+if refused then
+  return answer(refused, which, int(available), account.id, key.id, int(account.owed), shown_most,
     int(renews_at), account.reserved > 0 and 1 or 0)
 end
 if not is_reopening then touch_key(key_key, key, now) end

@@ -5,7 +5,7 @@
 -- ARGV: 1 amount, signed; 2 hash of the request; 3 type: topup | adjustment | refund; 4 meta;
 --       5 when the credit was first made, ms: one older than a day without a stored answer is refused as late;
 --       6 the payment's reference, or ''; 7 '1' = it is sent for the first time: a refund of more than was spent is then
---         refused. One that was made, and that Redis has forgotten, is made again whatever Redis knows to be spent
+--         refused. One that was made, and that Redis forgot, is made again, however little Redis says was spent
 -- Reply: ok, now, entry id, amount, balance, 1 = it was made before
 --      | late, now | account_not_found, now | account_deleted, now | idempotency_key_reused, now
 --      | reference_reused, now, entry id, amount | invalid_parameter, now
@@ -47,7 +47,7 @@ if available + amount < 0 then
   return { 'insufficient_balance', now, int(available), int(account.owed) }
 end
 
--- Before, so that a top-up does not become a part of the allowance.
+-- Called before the sums change, so that a top-up does not become a part of the allowance; and after, for an adjustment.
 local drawn = draw_beyond_balance(account)
 if is_refund then
   account.spent = account.spent - amount
@@ -60,7 +60,7 @@ local repaid = book_repayment(account)
 local more = {}
 if drawn > 0 then more = { 'allowance', int(drawn) } end
 write_sums(account)
--- A refund's type is `charge`: by the type, also gateways and archives of before know which sum an entry changes.
+-- A refund's type is `charge`: by the type, gateways of earlier versions tell which sum an entry changes.
 if is_refund then
   more[#more + 1] = 'as'
   more[#more + 1] = kind

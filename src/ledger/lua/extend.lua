@@ -29,7 +29,7 @@ if row then
   held = number(held)
 end
 local note = row and read_note(tail)
--- The key's budget counts if it counted at admission, and goes by the same windows.
+-- The key's budget counts only if it counted at admission, and is still for a day, a week or a month as then.
 local of_key, every
 if note then of_key, every = match(note.counter, '^([^:]+):(%a+)$') end
 local key = { id = of_key, budget = of_key and call('HGET', key_key, 'budget') }

@@ -1,9 +1,9 @@
 -- Purpose: checks a key, and reads what its account has. Reaps expired holds on the way.
 -- KEYS: account, hold leases, hold rows, journal, key
 -- ARGV: 1 lease ms; 2 scope, '' = any;
---       3 the operator asks: the plan that the account was on, after an `=`; then there is no key to check, and an
---         allowance whose window has ended is renewed; else '';
---       4 then what the plan gives, and the windows that it goes by, as for admit
+--       3 '' = checks the key; `=` and the plan that the account was on = the operator asks: there is no key, and an
+--         allowance whose window has ended is renewed;
+--       4 if the operator asks, what ARGV 8 of admit is; else ''
 -- Reply: ok, now, reaped, account id, name, plan, key id, key's models, granted, spent, reserved, owed, status,
 --          the key's own limit of tokens a minute (-1 = none), and as the row has them or '': allowance, budget, its window
 --      | plan, now, actual | clock, now: the windows of 4 are not those of Redis' time
@@ -33,7 +33,7 @@ write_renewal(account, renewal)
 if refusal then return { refusal, now, #reap.charges, account.id, key.id } end
 if not is_operator then touch_key(key_key, key, now) end
 if reap.more and is_operator then return { 'again', now, #reap.charges } end
--- The reaping may have changed it.
+-- The reaping may have changed the window of the budget.
 local window = account.windows and account.windows.window
 return {
   'ok', now, #reap.charges, account.id, account.name, account.plan, key.id or '', key.models,

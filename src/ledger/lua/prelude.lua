@@ -17,8 +17,8 @@ local account_key, hold_leases, hold_rows, journal = KEYS[1], KEYS[2], KEYS[3], 
 -- docs/decisions/0024-keys-derived-in-lua.md.
 local tag = string.sub(account_key, 1, -1 - #'account')
 
--- When its memory is full, Redis refuses a script only at the script's first write, and HDEL never. So a script that calls
--- this before its writes runs all the same: it ends what has begun, or makes room.
+-- A Redis whose memory is full refuses a script at its first write, unless that write only frees memory, as HDEL does. So
+-- a script that calls this before its other writes runs all the same: it ends what has begun, or makes room.
 local function write_when_full()
   call('HDEL', account_key, '')
 end
@@ -139,7 +139,7 @@ local function write_sum(key, seconds, charge, found)
   call('HSET', key, charge.field, format('%d %d %d %d %d', requests + charge.requests,
     prompt + charge.prompt, cached + charge.cached, completion + charge.completion,
     math.min(MAX_AMOUNT, cost + charge.paid + charge.owed + charge.waived)))
-  -- Beside the sums, because a gateway from before shadow mode begins anew at a field that has more words.
+  -- In a field of its own: a gateway from before shadow mode would start the sums again at 0 if they had a sixth word.
   if charge.waived ~= 0 then
     local field = charge.field .. '|waived'
     local waived = number(match(call('HGET', key, field) or '', '%-?%d+$'))
@@ -167,7 +167,7 @@ local function write_charge(charge)
     if charge.implausible > 0 then add('implausible', int(charge.implausible)) end
     if charge.drawn ~= 0 then add('allowance', int(charge.drawn)) end
     if charge.counted then add('budget', charge.counted) end
-    -- Its type stays `charge`: by the type, also gateways and archives of before know which sum an entry changes.
+    -- Its type stays `charge`: by the type, gateways of earlier versions tell which sum an entry changes.
     if charge.before > 0 then
       add('as', 'correction')
       add('before', int(charge.before))
@@ -217,8 +217,8 @@ end
 
 local NOTHING_BEFORE = { charge = 0, prompt = 0, cached = 0, completion = 0, waived = 0 }
 
--- What of a reaped hold's charge was waived is a field beside its mark: a gateway from before shadow mode that could not
--- read the mark would charge the hold again.
+-- The waived part of a reaped hold's charge is a field beside its mark. A mark with one more word would be unreadable for
+-- a gateway from before shadow mode, which would then charge the hold again.
 local function waived_field(hold_id)
   return hold_id .. ':waived'
 end

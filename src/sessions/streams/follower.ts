@@ -92,7 +92,7 @@ export class Follower {
   async #take({ text, next, isEnd, isLost }: StoredFrames): Promise<void> {
     const { place, rows } = this.#options
     this.#quiet = 0
-    // Readers get this terminal now: one that comes again after it must not get another.
+    // Readers get this terminal now. A reader that comes again after it must not get a second one.
     if (isLost) await rows.terminals.note(place, next - 1)
     this.log.add(text, next)
     this.log.stored(next)

@@ -64,7 +64,7 @@ export class Generations {
     this.#again = setInterval(() => void this.#tellAgain(), againMs).unref()
   }
 
-  /** Finds nothing where the account or the session is another: nobody has checked the place yet. */
+  /** The caller need not have checked the place: a message of another account or session is not found. */
   find(place: MessagePlace): RunningGeneration | undefined {
     const running = this.#running.get(place.message)
     return running && isAt(running.start.owned, place) ? running : undefined

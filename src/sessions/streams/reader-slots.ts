@@ -21,7 +21,7 @@ export class ReaderSlots {
     this.#leaving.get(x)?.()
   }
 
-  /** When `paid` settles, the reader needs a slot; without one, it is cut off. Returns what it calls when it leaves. */
+  /** When `paid` settles, the reader needs a slot; without one, it is cut off. Returns the function that the reader calls when it leaves. */
   takeAfter(paid: Promise<unknown>, ref: string, cut: () => void): () => void {
     let hasLeft = false
     let leave: (() => void) | undefined

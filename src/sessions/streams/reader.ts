@@ -126,7 +126,7 @@ export class Reader {
     const isTaken = this.#giveBytes(piece)
     if (piece.isEnd) clearInterval(this.#heartbeat)
     if (!isTaken) await this.#out.drained()
-    // The log may have another end, or get one: of a message that another gateway has ended, and its owner again.
+    // Another gateway may have ended the message, and then its owner again: the log then has another end than this one.
     if (piece.isEnd) this.stop()
   }
 

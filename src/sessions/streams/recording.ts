@@ -71,7 +71,7 @@ export class Recording implements StreamOut {
     this.#unread = []
   }
 
-  /** The gateway's own last frame. It takes the number of a frame that was numbered but not written, for want of content. */
+  /** The gateway's own last frame. Frames that were numbered, and not written because no content followed, give their numbers back. */
   lastFrame(data: string): string {
     this.#numbered = new Numbered(this.#options.owned.message, this.#next)
     return this.frame({ event: undefined, data })

@@ -15,7 +15,7 @@ interface StreamPlace {
   readonly message: string
 }
 
-/** With so many fields, every reader counts as given: else a client could note places without end. */
+/** Once a stream's key has so many fields, every reader counts as having its terminal: else a client could add fields without end. */
 const mostTerminals = 64
 
 export class Terminals {
