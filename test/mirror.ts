@@ -138,6 +138,20 @@ function mayImportPlugin(path: string, name: string): boolean {
   return plugin !== undefined && plugin === /^plugins\/[a-z]+/.exec(path)?.[0]
 }
 
+t.test('ARCHITECTURE.md names each folder, and each file at the top of src', async (t) => {
+  const text = readFileSync(join(root, 'ARCHITECTURE.md'), 'utf8')
+  const named = new Set(
+    [...text.matchAll(/`([^`\s]+)`/g)].flatMap(([, name = '']) => [name, `${basename(name)}/`]),
+  )
+  const folders = new Set(sources.map(({ path }) => dirname(path)).filter((name) => name !== '.'))
+  const files = sources.map(({ path }) => path).filter((path) => !path.includes('/'))
+  const lacking = [
+    ...[...folders].filter((path) => !named.has(`${basename(path)}/`)),
+    ...files.filter((path) => !named.has(path)),
+  ]
+  t.strictSame(lacking, [])
+})
+
 t.test('no exported type name is declared in two files', async (t) => {
   const declared = sources.flatMap(({ path, text }) =>
     [...text.matchAll(/^(export )?(?:interface|type|class) (\w+)/gm)].map(
