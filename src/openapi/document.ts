@@ -86,8 +86,9 @@ interface Within {
 
 function operationOf(operation: Operation, { group, path, shared }: Within): JsonSchema {
   const { id, title, access, text = '', after = '', body, replies } = operation
-  const scope = { anybody: 'Needs no key.', 'any-key': 'Needs any key.' }
-  const needs = scope[access as keyof typeof scope] ?? `Needs a key with the scope \`${access}\`.`
+  const unscoped = { anybody: 'Needs no key.', 'any-key': 'Needs any key.' }
+  const needs =
+    unscoped[access as keyof typeof unscoped] ?? `Needs a key with the scope \`${access}\`.`
   const description = [needs, text, after].filter((one) => one !== '').join('\n\n')
   const answers = Object.entries(replies).map(([status, reply]) => [
     status,
@@ -142,6 +143,7 @@ function headerParameters({ headers = [], repeats, access }: Operation): JsonSch
   const always = access === 'anybody' ? [] : ['X-Client-Request-Id']
   const names = [...headers, ...(repeats ? ['Idempotency-Key'] : []), ...always]
   return names.map((name) => {
+    // Throws when headers.ts has no such header.
     headerNamed(requestHeaders, name)
     return { $ref: `#/components/parameters/${name}` }
   })
@@ -153,7 +155,7 @@ function requestBodyOf(body: NonNullable<Operation['body']>): JsonSchema {
   return { required: !isOptional, content: { [type]: { schema: body.schema } } }
 }
 
-/** `required` are those that each such answer has. */
+/** `required` are names of headers that every answer of its status has. */
 function headersOf(names: readonly string[], required: readonly string[] = []): JsonSchema {
   const all = ['X-Request-Id', ...names]
   return Object.fromEntries(
@@ -241,7 +243,7 @@ function mayHave(status: number): readonly string[] {
   return [...own, ...(status === 409 ? wait : []), 'X-Should-Retry']
 }
 
-/** Responses that several operations have stand in the document once. */
+/** Operations with the same response refer to one place in the document. */
 class SharedResponses {
   readonly components: Record<string, JsonSchema> = {}
   readonly #names = new Map<string, string>()

@@ -110,9 +110,9 @@ export class Generations {
     const stop = (code: ErrorCode) => {
       if (generation.meter.finished) return
       const error = new GatewayError(code)
-      // Where nothing was asked, there is no usage to come.
-      const isFinished = generation.finishesAlone && generation.sentAtMs > 0
-      if (isFinished) generation.cancelled ??= error
+      // Where nothing was asked, there is no usage to wait for.
+      const isReadOn = generation.finishesAlone && generation.sentAtMs > 0
+      if (isReadOn) generation.cancelled ??= error
       else generation.deadline.depart(error)
     }
     const opened = Promise.withResolvers<Answer | undefined>()

@@ -228,7 +228,7 @@ export class Recording implements StreamOut {
     if (reply.word === 'ok') return this.#onStored(batch, reply.isCancelled)
     if (reply.word === 'behind') return this.#goOnFrom(reply.next)
     const { stop } = this.#options
-    // A session that a client deletes cancels its message first: that message is lost, and not forgotten.
+    // A client that deletes the session cancels this message first: then Redis has not forgotten anything.
     const isForgotten = reply.word === 'forgotten' && !this.#isCancelled
     if (isForgotten) {
       this.#isForgotten = true
