@@ -2,10 +2,12 @@
 
 import type { List } from '../http/page.ts'
 import type { Account } from '../accounts/accounts.ts'
-import { collect, listJson, path } from './admin.ts'
+import { path } from './admin.ts'
 import { repeatable, tell, usageError, wordAt } from './command.ts'
 import type { Call, Command, Options } from './command.ts'
+import { collect, listJson, pagesOf, tellPages } from './list.ts'
 import { card, formatTime, table } from './table.ts'
+import type { Column } from './table.ts'
 import { budgetHelp, formatBudget, parseBudget, parseCount, parsePairs } from './values.ts'
 
 const fields: Options = {
@@ -36,28 +38,24 @@ const list: Command = {
     deleted: { help: 'those that were deleted' },
   },
   async run(call) {
-    if (call.has('deleted')) return listDeleted(call)
+    if (call.has('deleted')) return listAll(call, new URLSearchParams({ status: 'deleted' }))
     const externalId = call.text('external-id')
     if (externalId !== undefined) {
       const admin = await call.admin()
       const found = await admin.get<List<Account>>(path`accounts?external_id=${externalId}`)
-      return tell(call, listJson(found.data), tableOf(found.data))
+      return tell(call, listJson(found.data), table(columns, found.data))
     }
     const limit = parseCount('limit', call.text('limit'))
-    const order = limit === undefined ? 'asc' : 'desc'
-    const rows = await collect<Account>(await call.admin(), 'accounts', { order, limit })
-    const accounts = order === 'asc' ? rows : rows.toReversed()
-    return tell(call, listJson(accounts), tableOf(accounts))
+    if (limit === undefined) return listAll(call)
+    const newest = await collect<Account>(await call.admin(), 'accounts', { order: 'desc', limit })
+    const accounts = newest.toReversed()
+    return tell(call, listJson(accounts), table(columns, accounts))
   },
 }
 
-async function listDeleted(call: Call): Promise<number> {
-  const admin = await call.admin()
-  const accounts = await collect<Account>(admin, 'accounts', {
-    order: 'asc',
-    query: new URLSearchParams({ status: 'deleted' }),
-  })
-  return tell(call, listJson(accounts), tableOf(accounts))
+async function listAll(call: Call, query?: URLSearchParams): Promise<number> {
+  const pages = pagesOf<Account>(await call.admin(), 'accounts', { order: 'asc', query })
+  return tellPages(call, columns, pages)
 }
 
 const showOne: Command = {
@@ -156,15 +154,10 @@ function show(call: Call, account: Account): number {
   return tell(call, account, card(shown))
 }
 
-function tableOf(accounts: readonly Account[]): string {
-  return table(
-    [
-      { title: 'ID', cell: ({ id }) => id },
-      { title: 'NAME', cell: ({ name }) => name },
-      { title: 'PLAN', cell: ({ plan }) => plan },
-      { title: 'STATUS', cell: ({ status }) => status },
-      { title: 'CREATED', cell: ({ created_at }) => formatTime(created_at) },
-    ],
-    accounts,
-  )
-}
+const columns: readonly Column<Account>[] = [
+  { title: 'ID', cell: ({ id }) => id },
+  { title: 'NAME', cell: ({ name }) => name },
+  { title: 'PLAN', cell: ({ plan }) => plan },
+  { title: 'STATUS', cell: ({ status }) => status },
+  { title: 'CREATED', cell: ({ created_at }) => formatTime(created_at) },
+]

@@ -6,10 +6,9 @@ import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { codeOf } from '../errors.ts'
 import { parsed } from '../http/json/field.ts'
-import type { List } from '../http/page.ts'
 import { formatProblem } from '../config/problem.ts'
 import type { Problem } from '../config/problem.ts'
-import { CliError, exit, plural } from './command.ts'
+import { CliError, exit, plural, writeTo } from './command.ts'
 import type { Admin, Out } from './command.ts'
 
 export interface AdminOptions {
@@ -42,38 +41,6 @@ export function createAdmin(options: AdminOptions): Admin {
 
 /** Without a byte. A filter may find nothing for long. */
 const downloadTimeoutMs = 600_000
-
-const pageSize = 100
-
-export interface Collecting {
-  readonly order: 'asc' | 'desc'
-  readonly limit?: number
-  /** More parameters: filters. */
-  readonly query?: URLSearchParams
-}
-
-/** All rows, or the first `limit` rows, in the given order. */
-export async function collect<T extends { readonly id: string }>(
-  admin: Admin,
-  path: string,
-  { order, limit = Infinity, query: filter }: Collecting,
-): Promise<readonly T[]> {
-  const rows: T[] = []
-  const query = new URLSearchParams(filter)
-  query.set('order', order)
-  for (;;) {
-    query.set('limit', `${Math.min(pageSize, limit - rows.length)}`)
-    const page = await admin.get<List<T>>(`${path}?${query}`)
-    rows.push(...page.data)
-    if (!page.has_more || rows.length >= limit || page.last_id === null) return rows
-    query.set('after', page.last_id)
-  }
-}
-
-/** What `--json` prints for a list. */
-export function listJson(data: readonly unknown[]): object {
-  return { object: 'list', data }
-}
 
 interface Request {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
@@ -186,11 +153,7 @@ class BrokenDownload extends Error {}
 
 async function pour(answer: IncomingMessage, out: Out): Promise<void> {
   try {
-    for await (const text of answer as AsyncIterable<string>) {
-      if (out.write(text) === false && out.once) {
-        await new Promise<void>((resolve) => void out.once?.('drain', resolve))
-      }
-    }
+    for await (const text of answer as AsyncIterable<string>) await writeTo(out, text)
   } catch (cause) {
     throw new BrokenDownload(codeOf(cause) || String(cause), { cause })
   }

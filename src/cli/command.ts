@@ -143,6 +143,12 @@ export function tell({ io, isJson }: Call, value: unknown, text: string): number
   return exit.ok
 }
 
+/** Resolves when `out` takes more. */
+export async function writeTo(out: Out, text: string): Promise<void> {
+  if (out.write(text) !== false || !out.once) return
+  await new Promise<void>((resolve) => void out.once?.('drain', resolve))
+}
+
 /** The word that the command declares at this index. Only for words that are not optional. */
 export function wordAt({ words }: Call, index: number): string {
   const word = words[index]

@@ -8,15 +8,20 @@ export interface Column<T> {
 
 /** Two spaces between columns, numbers to the right. Without rows, only the titles. */
 export function table<T>(columns: readonly Column<T>[], rows: readonly T[]): string {
-  const lines = [
-    columns.map(({ title }) => title),
-    ...rows.map((row) => columns.map(({ cell }) => clean(cell(row)))),
-  ]
-  // Not Math.max(…), which can't take the 150,000 arguments of a long list.
-  const widths = columns.map((_, i) =>
-    lines.reduce((most, line) => Math.max(most, width(line[i] ?? '')), 0),
-  )
-  return lines.map((line) => formatLine(line, columns, widths)).join('')
+  return createTable(columns)(rows)
+}
+
+/** The same for rows that come page by page, with the titles before the first page. A column gets wider with a longer text, and never narrower. */
+export function createTable<T>(columns: readonly Column<T>[]): (rows: readonly T[]) => string {
+  let titles = [columns.map(({ title }) => title)]
+  const widths = columns.map(() => 0)
+  return (rows) => {
+    const lines = [...titles, ...rows.map((row) => columns.map(({ cell }) => clean(cell(row))))]
+    titles = []
+    for (const line of lines)
+      line.forEach((text, i) => (widths[i] = Math.max(widths[i] ?? 0, width(text))))
+    return lines.map((line) => formatLine(line, columns, widths)).join('')
+  }
 }
 
 function formatLine(

@@ -2,10 +2,11 @@
 
 import type { List } from '../http/page.ts'
 import type { UsageRow } from '../ledger/usage.ts'
-import { listJson, path } from './admin.ts'
+import { path } from './admin.ts'
 import { tell, usageError } from './command.ts'
 import type { Admin, Call, Command } from './command.ts'
 import { csvOption, originOptions, printCsv, queryOf, timeOptions } from './filters.ts'
+import { listJson } from './list.ts'
 import { formatAmount, formatTime, table } from './table.ts'
 import type { Column } from './table.ts'
 

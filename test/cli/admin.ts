@@ -2,9 +2,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { createServer } from 'node:http'
 import type { IncomingMessage, RequestListener } from 'node:http'
-import { collect, createAdmin, listJson, path } from '../../src/cli/admin.ts'
-import { startAdmin } from '../fixtures/admin-listener.ts'
-import { adminToken } from '../fixtures/gateway.ts'
+import { createAdmin, path } from '../../src/cli/admin.ts'
 import { listenOn } from '../fixtures/listen.ts'
 import { until } from '../fixtures/until.ts'
 
@@ -130,22 +128,6 @@ t.test('a call that takes more than a second says so, once', async (t) => {
 t.test('an answer that does not come in time ends the call', async (t) => {
   const { admin } = await scripted(t, () => undefined)
   await t.rejects(admin.get('audit', { timeoutMs: 50 }), { exitCode: 69, message: /no answer in/ })
-})
-
-t.test('pages are followed to the end or to the limit, each row once', async (t) => {
-  const { url, accounts } = await startAdmin(t)
-  const admin = createAdmin({ url: new URL(url), token: adminToken })
-  const all = { order: 'asc' } as const
-  t.strictSame(await collect(admin, 'accounts', all), [])
-  const ids: string[] = []
-  for (let i = 0; i < 101; i++) {
-    ids.push((await accounts.createAccount({ name: `n${i}` })).account.id)
-  }
-  const idsOf = (rows: readonly { id: string }[]) => rows.map(({ id }) => id)
-  t.strictSame(idsOf(await collect(admin, 'accounts', all)), ids)
-  t.strictSame(idsOf(await collect(admin, 'accounts', { ...all, limit: 100 })), ids.slice(0, 100))
-  t.strictSame(idsOf(await collect(admin, 'accounts', { order: 'desc', limit: 1 })), ids.slice(-1))
-  t.strictSame(listJson([]), { object: 'list', data: [] })
 })
 
 t.test('a download is written as it comes; one that breaks off is not repeated', async (t) => {

@@ -1,5 +1,12 @@
 import t from 'tap'
-import { card, formatAmount, formatChange, formatTime, table } from '../../src/cli/table.ts'
+import {
+  card,
+  createTable,
+  formatAmount,
+  formatChange,
+  formatTime,
+  table,
+} from '../../src/cli/table.ts'
 
 interface Row {
   readonly name: string
@@ -18,6 +25,13 @@ t.test('columns are aligned, numbers by their last digit', async (t) => {
   ]
   t.equal(table(columns, rows), 'NAME       AMOUNT\na               5\nlonger  1,234,567\n')
   t.equal(table(columns, []), 'NAME  AMOUNT\n')
+})
+
+t.test('later pages have no titles, and columns that get wider, never narrower', async (t) => {
+  const format = createTable(columns)
+  t.equal(format([{ name: 'a', amount: 5 }]), 'NAME  AMOUNT\na          5\n')
+  t.equal(format([{ name: 'longer', amount: 1 }]), 'longer       1\n')
+  t.equal(format([{ name: 'b', amount: 2 }]), 'b            2\n')
 })
 
 t.test('wide characters take two columns, accents none', async (t) => {
