@@ -158,8 +158,9 @@ export async function ensureDemo(
 function keyText(file: string): string {
   const config = file === 'gateway.yaml' ? '' : ` --config ${file}`
   return [
-    'tollgate: make an account, or use one that exists, then make a key for it:',
+    'tollgate: make an account with tokens, or use one that exists, then make a key for it:',
     `  npm run -s tollgate -- accounts create NAME${config}`,
+    `  npm run -s tollgate -- topup NAME 1000000${config}`,
     `  npm run -s tollgate -- keys create --account NAME${config}\n`,
   ].join('\n')
 }

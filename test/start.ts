@@ -112,10 +112,12 @@ t.test('says where it listens, serves, and ends with 0 when told to stop', async
   t.equal((await fetch(`${url}/v1/models`)).status, 401)
   t.equal((await fetch(`${adminUrl}/readyz`)).status, 200)
   t.notMatch(said, /tg_live_/, 'beside a Redis of its own there is no money to hand out')
-  t.ok(
-    said.includes(`keys create --account NAME --config ${file}\n`),
-    'but it says how a key is made',
-  )
+  for (const command of [
+    'accounts create NAME',
+    'topup NAME 1000000',
+    'keys create --account NAME',
+  ])
+    t.ok(said.includes(`${command} --config ${file}\n`), `but it says: ${command}`)
   stop()
   t.match(await finish(), { code: 0, stdout: '' })
   await t.rejects(fetch(url))
