@@ -203,6 +203,30 @@ t.test('what is held back before any content has a limit: then it is passed on',
   await answer.body?.cancel()
 })
 
+t.test('when more has been held for a stream, silence counts again', async (t) => {
+  const { backend, stream } = await chatPath(t, {
+    model: 'timeouts: { idle: 5s }',
+    yaml: 'plugins: { metering: { hold: { mode: sliced, slice: 64 } } }',
+  })
+  backend.on(({ res }) => {
+    res.writeHead(200, { 'content-type': 'text/event-stream' })
+    // Far more than a slice at once, so the stream is paused until more is held.
+    res.write(word.repeat(200) + word.replace('"a"', '"the last"'))
+  })
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const answer = await stream({ ...hi, max_tokens: 1000 })
+  let text = ''
+  const reading = (async () => {
+    for await (const bytes of answer.body ?? []) text += Buffer.from(bytes).toString('latin1')
+  })()
+  reading.catch(() => undefined)
+  while (!text.includes('the last')) await nextTurn()
+  mock.timers.tick(5000)
+  await untilSame(() => text)
+  t.match(text, /"code":"upstream_timeout"/)
+})
+
 t.test('while a client is slow, silence does not count; afterwards it does', async (t) => {
   const { backend, gate, key } = await chatPath(t, { model: 'timeouts: { idle: 5s }' })
   const piece = word.replace('{"choices"', `{"id":"${'x'.repeat(64 * 1024)}","choices"`)

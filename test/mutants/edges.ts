@@ -181,6 +181,7 @@ export const edgeMutants: readonly Mutant[] = [
     'chat/generation.ts',
   ),
   one('chat/relay.ts', 'deadline.resume()', ''),
+  one('chat/relay.ts', 'this.#generation.deadline.resume()', ''),
   one('chat/relay.ts', 'else if (this.#frames.length > heldBytes) this.#open()', ''),
   one(
     'chat/request.ts',

@@ -165,6 +165,30 @@ export const mutants: readonly Mutant[] = [
   ),
   lua(
     'admit',
+    'if account.minute ~= minute then account.requests, account.tokens = 0, 0 end',
+    'if account.minute ~= minute then account.tokens = 0 end',
+    limits,
+  ),
+  lua(
+    'admit',
+    'if account.minute ~= minute then account.requests, account.tokens = 0, 0 end',
+    'if account.minute ~= minute then account.requests = 0 end',
+    limits,
+  ),
+  lua(
+    'admit',
+    'if key.minute ~= minute then key.requests, key.tokens = 0, 0 end',
+    'if key.minute ~= minute then key.tokens = 0 end',
+    limits,
+  ),
+  lua(
+    'admit',
+    'if key.minute ~= minute then key.requests, key.tokens = 0, 0 end',
+    'if key.minute ~= minute then key.requests = 0 end',
+    limits,
+  ),
+  lua(
+    'admit',
     "local running = call('HLEN', hold_rows) - #reap.charges",
     'local running = 0',
     limits,
@@ -223,6 +247,18 @@ export const mutants: readonly Mutant[] = [
     'book_charge(account, charge, total - before.charge, before)',
     'book_charge(account, charge, total, before)',
     wide,
+  ),
+  lua(
+    'settle',
+    'if account.minute == minute and correction ~= 0 then',
+    'if correction ~= 0 then',
+    limits,
+  ),
+  lua(
+    'settle',
+    'if number(of_key[1]) == minute and correction ~= 0 then',
+    'if correction ~= 0 then',
+    limits,
   ),
   lua(
     'settle',
