@@ -58,7 +58,7 @@ t.test('the page and its files come with guards, and with nothing else of the di
     t.equal(head.status, 200)
     t.equal(await head.text(), '')
   }
-  const outside = ['index.html', 'assets.ts', '..%2Fassets.ts', '%2e%2e%2fpackage.json', 'a/b', '']
+  const outside = ['index.html', 'docs.ts', '..%2Fmodels.ts', '%2e%2e%2fpackage.json', 'a/b', '']
   for (const name of outside) {
     const answer = await send(`${url}/docs/${name}`, {})
     t.equal(answer.status, 404, name)
