@@ -81,6 +81,55 @@ const cases = [
     ['2026-11-29T18:15Z', '2026-11-30T18:15Z', '2026-11-29T18:15Z', '2026-12-06T18:15Z'],
     ['2026-10-31T18:15Z', '2026-11-30T18:15Z'],
   ],
+  [
+    'half an hour beside the hour',
+    'Asia/Kolkata',
+    '2026-11-30T18:29:59.999Z',
+    ['2026-11-29T18:30Z', '2026-11-30T18:30Z', '2026-11-29T18:30Z', '2026-12-06T18:30Z'],
+    ['2026-10-31T18:30Z', '2026-11-30T18:30Z'],
+  ],
+  [
+    'the first instant of a month there',
+    'Asia/Kolkata',
+    '2026-11-30T18:30:00.000Z',
+    ['2026-11-30T18:30Z', '2026-12-01T18:30Z', '2026-11-29T18:30Z', '2026-12-06T18:30Z'],
+    ['2026-11-30T18:30Z', '2026-12-31T18:30Z'],
+  ],
+  [
+    'a day of 23 hours, half an hour beside the hour',
+    'America/St_Johns',
+    '2027-03-14T12:00:00.000Z',
+    ['2027-03-14T03:30Z', '2027-03-15T02:30Z', '2027-03-08T03:30Z', '2027-03-15T02:30Z'],
+    ['2027-03-01T03:30Z', '2027-04-01T02:30Z'],
+  ],
+  [
+    'a day of 25 hours there, whose second one o’clock is not another day',
+    'America/St_Johns',
+    '2026-11-01T04:30:00.000Z',
+    ['2026-11-01T02:30Z', '2026-11-02T03:30Z', '2026-10-26T02:30Z', '2026-11-02T03:30Z'],
+    ['2026-11-01T02:30Z', '2026-12-01T03:30Z'],
+  ],
+  [
+    'a day of 23 and a half hours',
+    'Australia/Lord_Howe',
+    '2026-10-04T00:00:00.000Z',
+    ['2026-10-03T13:30Z', '2026-10-04T13:00Z', '2026-09-27T13:30Z', '2026-10-04T13:00Z'],
+    ['2026-09-30T13:30Z', '2026-10-31T13:00Z'],
+  ],
+  [
+    'a day of 24 and a half hours',
+    'Australia/Lord_Howe',
+    '2027-04-04T00:00:00.000Z',
+    ['2027-04-03T13:00Z', '2027-04-04T13:30Z', '2027-03-28T13:00Z', '2027-04-04T13:30Z'],
+    ['2027-03-31T13:00Z', '2027-04-30T13:30Z'],
+  ],
+  [
+    'three quarters of an hour, with clocks that change',
+    'Pacific/Chatham',
+    '2026-09-27T00:00:00.000Z',
+    ['2026-09-26T11:15Z', '2026-09-27T10:15Z', '2026-09-20T11:15Z', '2026-09-27T10:15Z'],
+    ['2026-08-31T11:15Z', '2026-09-30T10:15Z'],
+  ],
 ] as const
 
 for (const [name, zone, at, dayAndWeek, month] of cases) {
@@ -89,7 +138,10 @@ for (const [name, zone, at, dayAndWeek, month] of cases) {
   })
 }
 
-const zones = ['UTC', 'Europe/Berlin', 'America/Havana', 'America/Santiago', 'Asia/Beirut']
+const zones = [
+  ...['UTC', 'Europe/Berlin', 'America/Havana', 'America/Santiago', 'Asia/Beirut'],
+  ...['Asia/Kolkata', 'Asia/Kathmandu', 'America/St_Johns', 'Australia/Lord_Howe'],
+]
 
 t.test('one window ends where the next one begins, through all of a year', async (t) => {
   for (const zone of zones) {
