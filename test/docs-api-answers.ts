@@ -47,6 +47,7 @@ t.test('accounts, keys and money', async (t) => {
   const capped = await say(`PATCH /admin/keys/${made.body.id}`, { body: { budget } })
   check('Key', capped.body)
   check('Budget', capped.body['budget'])
+  check('Balance', (await say('GET /api/billing/balance', { key: String(made.body['key']) })).body)
   check('Key', (await say('POST /admin/keys/find', { body: { key: made.body['key'] } })).body)
   check('Key', (await say(`POST /admin/keys/${made.body.id}/rotate`, { body: { grace: 60 } })).body)
   check('Key', (await say(`DELETE /admin/keys/${made.body.id}`)).body)

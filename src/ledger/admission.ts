@@ -121,9 +121,12 @@ export class Admission {
     return this.#identify(request, false)
   }
 
-  /** Reaps expired holds and renews the allowance, then returns what the account has. For operators: no key is checked. */
-  look(ref: string): Promise<AccountIdentity> {
-    return this.#identify({ ref, hmac: '-', scope: '' }, true)
+  /**
+   * Reaps expired holds and renews the allowance, then returns what the account has. For operators: no key is checked.
+   * `hmac`: of the key whose budget is wanted, too.
+   */
+  look(ref: string, hmac = '-'): Promise<AccountIdentity> {
+    return this.#identify({ ref, hmac, scope: '' }, true)
   }
 
   /** Makes a hold, or throws the refusal. */

@@ -1,21 +1,21 @@
 // What an account has, as customers and operators are shown it.
 
+import type { BudgetState } from '../budget.ts'
 import type { Plan } from '../config/config.ts'
 import type { AccountIdentity } from './replies.ts'
 
 export type Balance = ReturnType<typeof toBalance>
 
 export function toBalance(account: AccountIdentity, plan: Plan | undefined) {
-  const { granted, spent, reserved, owed, budget, nowMs } = account
+  const { granted, spent, reserved, owed, budget, keyBudget, nowMs } = account
   const balance = granted - spent
-  const ofBudget = budget ? Math.max(0, budget.tokens - budget.used) : Infinity
   return {
     object: 'billing.balance' as const,
     unit: 'token' as const,
     balance,
     reserved,
-    /** For a request of a key without a budget of its own. */
-    available: Math.min(balance - reserved, ofBudget),
+    /** For a request of the key that asks; if none does, of one without a budget of its own. */
+    available: Math.min(balance - reserved, leftOf(budget), leftOf(keyBudget)),
     granted,
     spent,
     /** What was used and could not be paid. Tokens that become available pay this first. */
@@ -24,8 +24,14 @@ export function toBalance(account: AccountIdentity, plan: Plan | undefined) {
     allowance: toAllowance(account, plan),
     /** What may be spent in each day, week or month. */
     budget: budget ?? null,
+    /** The same for the key that asks. */
+    key_budget: keyBudget ?? null,
     updated_at: Math.floor(nowMs / 1000),
   }
+}
+
+function leftOf(budget: BudgetState | undefined): number {
+  return budget ? Math.max(0, budget.tokens - budget.used) : Infinity
 }
 
 function toAllowance({ allowance, granted, spent }: AccountIdentity, plan: Plan | undefined) {

@@ -71,8 +71,9 @@ export function bookkeeping(options: BookkeepingOptions) {
       const entry = await readEntry(journal, ref, textAt(reply, 2))
       return { transaction: entry ? toTransaction(entry) : made, isRepeated }
     },
-    async balance(ref: string) {
-      const account = await admission.look(ref)
+    /** `hmac`: of the key that asks, if one does. Its budget is then a part of the answer. */
+    async balance(ref: string, hmac?: string) {
+      const account = await admission.look(ref, hmac)
       return toBalance(account, admission.planOf(ref))
     },
     transactions: (ref: string, query: TransactionQuery) => readTransactions(journal, ref, query),

@@ -162,6 +162,8 @@ function toIdentity(reply: Reply) {
     tokensPerMinute: limit < 0 ? undefined : limit,
     allowance: parseAllowance(textAt(reply, 14)),
     budget: parseBudget(textAt(reply, 15), textAt(reply, 16), reply.nowMs),
+    /** Read by `look` alone. */
+    keyBudget: parseBudget(textAt(reply, 17), textAt(reply, 18), reply.nowMs),
     nowMs: reply.nowMs,
   }
 }

@@ -176,7 +176,7 @@ export const objects = {
     balance: whole('`granted` minus `spent`.'),
     reserved: whole('What running requests hold.'),
     available: whole(
-      "`balance` minus `reserved`, or what the account's budget leaves if that is less; never below 0.",
+      '`balance` minus `reserved`, or what `budget` or `key_budget` leaves if that is less; never below 0.',
     ),
     granted: whole('All top-ups, adjustments and allowances, ever.'),
     spent: whole('All that was paid for charges, less refunds, ever.'),
@@ -185,6 +185,9 @@ export const objects = {
       objectOf('Allowance', "The account's [allowance](#allowance), null for none."),
     ),
     budget: orNull(objectOf('Budget', "The account's [budget](#budget), null for none.")),
+    key_budget: orNull(
+      objectOf('Budget', 'The [budget](#budget) of the key that asks, null for none or no key.'),
+    ),
     updated_at: seconds('When this balance was read.'),
   },
   Allowance: {

@@ -33,7 +33,7 @@ export const billing: Plugin = {
     return {
       routes: [
         get('balance', async (x, ref) => {
-          const balance = await ledger.balance(ref)
+          const balance = await ledger.balance(ref, x.caller?.hmac)
           Object.assign(x.replyHeaders, lowBalanceHeaders(config, balance.available))
           return json(balance)
         }),

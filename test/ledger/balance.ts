@@ -12,7 +12,7 @@ t.test('a balance is what was granted less what was spent, and says what is owed
     tokensPerMinute: 5,
   }
   const sums = { granted: 100, spent: 40, reserved: 60, owed: 7, nowMs: 1999 }
-  const none = { allowance: undefined, budget: undefined }
+  const none = { allowance: undefined, budget: undefined, keyBudget: undefined }
   t.same(toBalance({ ...names, ...sums, ...none }, undefined), {
     object: 'billing.balance',
     unit: 'token',
@@ -24,12 +24,20 @@ t.test('a balance is what was granted less what was spent, and says what is owed
     owed: 7,
     allowance: null,
     budget: null,
+    key_budget: null,
     updated_at: 1,
   })
   const allowance = { tokens: 50, every: 'day', rollover: false } as const
   const budget = { tokens: 30, every: 'month', used: 12, renews_at: 99 } as const
   const left = { left: 20, used: 30, endsMs: 9000 }
-  const rich = { ...names, ...sums, reserved: 0, budget, allowance: left }
+  const rich = {
+    ...names,
+    ...sums,
+    reserved: 0,
+    budget,
+    keyBudget: undefined,
+    allowance: left,
+  }
   t.match(
     toBalance(rich, { ...unlimited, allowance }),
     {
@@ -45,4 +53,8 @@ t.test('a balance is what was granted less what was spent, and says what is owed
   })
   t.match(toBalance(rich, unlimited), { allowance: { tokens: 0, every: null, left: 20 } })
   t.match(toBalance({ ...rich, budget: { ...budget, used: 40 } }, undefined), { available: 0 })
+  t.match(toBalance({ ...rich, keyBudget: { ...budget, used: 20 } }, undefined), {
+    available: 10,
+    key_budget: { tokens: 30, used: 20 },
+  })
 })

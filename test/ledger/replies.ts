@@ -78,7 +78,8 @@ t.test('what is to be asked again', async (t) => {
 
 t.test('an identity, and who is refused', async (t) => {
   const sums = ['1000', '200', '50', '3']
-  const windows = ['30 12 7000 p', '100 day', 'day 1000 9999999999000 40']
+  const window = 'day 1000 9999999999000'
+  const windows = ['30 12 7000 p', '100 day', `${window} 40`, '50 day', `${window} 7`]
   const row = ['a', 'A', 'p', 'k', 'm n', ...sums, 'active', -1, ...windows]
   t.strictSame(identified('ok', 0, ...row), {
     is: 'answer',
@@ -98,6 +99,7 @@ t.test('an identity, and who is refused', async (t) => {
         tokensPerMinute: undefined,
         allowance: { left: 30, used: 12, endsMs: 7000 },
         budget: { tokens: 100, every: 'day', used: 40, renews_at: 9_999_999_999 },
+        keyBudget: { tokens: 50, every: 'day', used: 7, renews_at: 9_999_999_999 },
         nowMs,
       },
     },

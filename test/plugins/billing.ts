@@ -48,6 +48,34 @@ t.test('the balance is the current one, on both mounts', async (t) => {
   t.match(await mounted.json(), expected)
 })
 
+t.test('the balance has the budget of the key that asks, also after it was replaced', async (t) => {
+  const { gateway, account, generate, get } = await start(t)
+  const budget = { tokens: 4000, every: 'month' }
+  const make = async () => {
+    const made = await gateway.admin('POST', `accounts/${account.id}/keys`, { budget })
+    return (await made.json()) as { id: string; key: string }
+  }
+  const key = await make()
+  t.match(await get('balance', key.key), {
+    available: 4000,
+    budget: null,
+    key_budget: { ...budget, used: 0, renews_at: null },
+  })
+  const used = await generate(3, 'm', key.key)
+  const expected = {
+    balance: 10_000 - used,
+    available: 4000 - used,
+    key_budget: { ...budget, used },
+  }
+  t.match(await get('balance', key.key), expected)
+  const rotated = await gateway.admin('POST', `keys/${key.id}/rotate`, { grace: 60 })
+  const next = (await rotated.json()) as { key: string }
+  t.match(await get('balance', next.key), expected)
+  t.match(await get('balance'), { available: 10_000 - used, key_budget: null })
+  const shown = await gateway.admin('GET', `accounts/${account.id}/balance`)
+  t.match(await shown.json(), { available: 10_000 - used, key_budget: null })
+})
+
 t.test('transactions are listed newest first, in pages, with the balance after each', async (t) => {
   const { generate, get } = await start(t)
   const used = [await generate(1), await generate(2), await generate(3)]

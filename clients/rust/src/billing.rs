@@ -121,6 +121,8 @@ pub struct Balance {
     pub allowance: Option<Allowance>,
     /// Caps what the account may spend in each window.
     pub budget: Option<Budget>,
+    /// The same for the key that asks.
+    pub key_budget: Option<Budget>,
     /// Unix seconds.
     pub updated_at: u64,
     /// Everything else.

@@ -23,6 +23,8 @@ export interface Balance {
   readonly allowance: Allowance | null
   /** A cap on what the account may spend in each window; null for none. */
   readonly budget: Budget | null
+  /** The same for the key that asks. */
+  readonly key_budget: Budget | null
   readonly updated_at: number
   readonly [name: string]: unknown
 }

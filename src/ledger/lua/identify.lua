@@ -1,11 +1,12 @@
 -- Purpose: checks a key, and reads what its account has. Reaps expired holds on the way.
--- KEYS: account, hold leases, hold rows, journal, key
+-- KEYS: account, hold leases, hold rows, journal, key (if the operator asks: that whose budget is wanted, too)
 -- ARGV: 1 lease ms; 2 scope, '' = any;
 --       3 '' = checks the key; `=` and the plan that the account was on = the operator asks: there is no key, and an
 --         allowance whose window has ended is renewed;
 --       4 if the operator asks, what ARGV 8 of admit is; else ''
 -- Reply: ok, now, reaped, account id, name, plan, key id, key's models, granted, spent, reserved, owed, status,
---          the key's own limit of tokens a minute (-1 = none), and as the row has them or '': allowance, budget, its window
+--          the key's own limit of tokens a minute (-1 = none), and as the row has them or '': allowance, budget, its window;
+--          the key's budget and its window, or '': only if the operator asks
 --      | plan, now, actual | clock, now: the windows of 4 are not those of Redis' time
 --      | again, now, reaped | <error code>, now, reaped, account id, key id (an unknown key has neither)
 
@@ -20,6 +21,12 @@ if not account.id or (not is_operator and not key.id) then return { 'invalid_api
 if is_operator and account.plan ~= plan then return { 'plan', now, account.plan } end
 
 local reap = find_expired(account, now, lease)
+local key_budget, key_window = '', nil
+if is_operator then
+  local found = call('HMGET', key_key, 'id', 'budget', 'budget_of')
+  local counter = counter_of({ id = found[1], budget = found[2], budget_of = found[3] })
+  if counter then key_budget, key_window = found[2], read_window(account, field_of(counter)) end
+end
 local refusal = not is_operator and find_refusal(account, key, scope, now)
 local renewal = nil
 if is_operator and account.status ~= 'suspended' then
@@ -41,4 +48,5 @@ return {
   account.status or '', key.tpm or -1,
   account.allowance and allowance_text(account.allowance) or '', account.budget or '',
   window and window_text(window) or account.window_text or '',
+  key_budget, key_window and window_text(key_window) or '',
 }

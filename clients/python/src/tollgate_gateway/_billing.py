@@ -76,9 +76,14 @@ class Balance(Record):
     owed: int = 0
     allowance: Allowance | None = None
     budget: Budget | None = None
+    key_budget: Budget | None = None
     updated_at: int = 0
 
-    _nested = {"allowance": one_of(Allowance), "budget": one_of(Budget)}
+    _nested = {
+        "allowance": one_of(Allowance),
+        "budget": one_of(Budget),
+        "key_budget": one_of(Budget),
+    }
 
 
 @dataclass(frozen=True)
