@@ -101,7 +101,7 @@ export function createMetrics(version: string) {
     owed: gauge('owed_tokens', 'Balance tokens that all accounts owe, read once a minute.'),
     lowAccounts: gauge(
       'accounts_low',
-      'Accounts with fewer balance tokens than plugins.account.low_balance, counted once an hour.',
+      'Accounts with fewer balance tokens, less what is held, than plugins.account.low_balance, counted once an hour.',
     ),
     implausible: counter(
       'implausible_tokens_total',

@@ -6,7 +6,11 @@ import { refsInGroups } from './audit.ts'
 
 const chunk = 1000
 
-/** Accounts that may spend and have fewer than `threshold` tokens available; suspended and deleted ones do not count. */
+/**
+ * Accounts that may spend and have fewer than `threshold` tokens of balance that nothing holds: whom a top-up would help.
+ * So a budget that is used up does not count, since it renews itself; an allowance counts as it was last booked, since the
+ * next request renews it. Suspended and deleted accounts do not count.
+ */
 export async function countLow(redis: Redis, threshold: number): Promise<number> {
   if (threshold === 0) return 0
   let count = 0

@@ -3,7 +3,7 @@
 import t from 'tap'
 import { countLow } from '../../src/ledger/low-accounts.ts'
 import { keys } from '../../src/redis/redis.ts'
-import { makeAccount, openOn, request, topUp } from '../fixtures/ledger.ts'
+import { makeAccount, openOn, request, topUp, used } from '../fixtures/ledger.ts'
 
 t.test('what is held is not available; without a number nobody is counted', async (t) => {
   const { link, ledger } = await openOn(t)
@@ -21,4 +21,16 @@ t.test('what is held is not available; without a number nobody is counted', asyn
   t.equal(await countLow(client, 9), 1)
   t.equal(await countLow(client, 11), 3)
   t.equal(await countLow(client, 0), 0)
+})
+
+t.test('a budget that is used up is no low balance: no top-up would help', async (t) => {
+  const { link, ledger } = await openOn(t)
+  const { client } = link
+  const capped = await makeAccount(link, { account: { budget: '3 month' } })
+  await client.zadd(keys.accounts, 0, `acct_${capped.ref}:${capped.ref}`)
+  await topUp(ledger, capped, 100)
+  await ledger.settle(await ledger.admit(request(capped, 3)), used(3))
+  t.match(await ledger.balance(capped.ref), { available: 0, balance: 97 })
+  t.equal(await countLow(client, 97), 0)
+  t.equal(await countLow(client, 98), 1)
 })
