@@ -160,38 +160,41 @@ async function walk(
   }
 }
 
-t.test('a page ends after 20,000 entries, with what it found or nothing, and says where it goes on', async (t) => {
-  const { link, ledger } = await openOn(t)
-  const { ref } = await makeAccount(link)
-  const rare = { type: 'topup', amount: '1', balance: '1', meta: '{}' }
-  const usual = { type: 'charge', amount: '0', balance: '1', meta: '{}' }
-  const add = (fields: object) =>
-    link.client.xadd(keys.journal(ref), '*', ...Object.entries(fields).flat())
-  await add(rare)
-  for (let i = 0; i < 20_500; i += 500)
-    await Promise.all(Array.from({ length: 500 }, () => add(usual)))
-  const query = { type: 'topup', limit: 5, order: 'desc' } as const
-  const place = { redis: link.client, archive: undefined }
-  const empty = await ledger.transactions(ref, query)
-  t.match(empty, { data: [], first_id: null, last_id: /^txn_/, has_more: true })
-  t.match(await ledger.transactions(ref, { ...query, after: empty.last_id ?? '' }), {
-    data: [{ type: 'topup' }],
-    has_more: false,
-  })
-  for (const order of ['asc', 'desc'] as const) {
-    for (const side of ['after', 'before'] as const)
-      t.equal((await walk(place, ref, { type: 'topup', limit: 5, order }, side)).length, 1)
-    t.same(await walk(place, ref, { type: 'refund', limit: 5, order }, 'after'), [])
-  }
-  await add(rare)
-  const page = await ledger.transactions(ref, query)
-  t.match(page, { data: [{ type: 'topup' }], has_more: true })
-  t.not(page.last_id, page.data[0]?.id, 'the next page begins where the search ended')
-  const rest = await ledger.transactions(ref, { ...query, after: page.last_id ?? '' })
-  t.match(rest, { data: [{ type: 'topup' }], has_more: false })
-  const pieces = await Readable.from(readPieces(place, ref, query)).toArray()
-  t.equal(pieces.flat().length, 2, 'an export goes on to the end')
-})
+t.test(
+  'a page ends after 20,000 entries, with what it found or nothing, and says where it goes on',
+  async (t) => {
+    const { link, ledger } = await openOn(t)
+    const { ref } = await makeAccount(link)
+    const rare = { type: 'topup', amount: '1', balance: '1', meta: '{}' }
+    const usual = { type: 'charge', amount: '0', balance: '1', meta: '{}' }
+    const add = (fields: object) =>
+      link.client.xadd(keys.journal(ref), '*', ...Object.entries(fields).flat())
+    await add(rare)
+    for (let i = 0; i < 20_500; i += 500)
+      await Promise.all(Array.from({ length: 500 }, () => add(usual)))
+    const query = { type: 'topup', limit: 5, order: 'desc' } as const
+    const place = { redis: link.client, archive: undefined }
+    const empty = await ledger.transactions(ref, query)
+    t.match(empty, { data: [], first_id: null, last_id: /^txn_/, has_more: true })
+    t.match(await ledger.transactions(ref, { ...query, after: empty.last_id ?? '' }), {
+      data: [{ type: 'topup' }],
+      has_more: false,
+    })
+    for (const order of ['asc', 'desc'] as const) {
+      for (const side of ['after', 'before'] as const)
+        t.equal((await walk(place, ref, { type: 'topup', limit: 5, order }, side)).length, 1)
+      t.same(await walk(place, ref, { type: 'refund', limit: 5, order }, 'after'), [])
+    }
+    await add(rare)
+    const page = await ledger.transactions(ref, query)
+    t.match(page, { data: [{ type: 'topup' }], has_more: true })
+    t.not(page.last_id, page.data[0]?.id, 'the next page begins where the search ended')
+    const rest = await ledger.transactions(ref, { ...query, after: page.last_id ?? '' })
+    t.match(rest, { data: [{ type: 'topup' }], has_more: false })
+    const pieces = await Readable.from(readPieces(place, ref, query)).toArray()
+    t.equal(pieces.flat().length, 2, 'an export goes on to the end')
+  },
+)
 
 t.test('an entry is found by its id, in the stream and in the archive', async (t) => {
   const { ref, entries, place } = await open(t)

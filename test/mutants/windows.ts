@@ -68,7 +68,12 @@ export const windowMutants: readonly Mutant[] = [
     'counted, freed = math.max(0, due), math.max(0, held)',
     budgets,
   ),
-  lua('admission', 'book_budgets(account, charge, note, number(amount), due)', '', budgets),
+  lua(
+    'admission',
+    'charge.counted_in_all = book_budgets(account, charge, note, number(amount), due, counted)',
+    '',
+    budgets,
+  ),
   lua(
     'settle',
     'note = note_of_now(account, { id = key_id, budget = of_key[3], budget_of = of_key[4] })',
