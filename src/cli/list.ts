@@ -7,7 +7,7 @@ import type { Admin, Call } from './command.ts'
 import { createTable } from './table.ts'
 import type { Column } from './table.ts'
 
-interface Row {
+interface ListedRow {
   readonly id: string
 }
 
@@ -21,7 +21,7 @@ interface Paging {
 const pageSize = 100
 
 /** All rows, or the first `limit` rows, in the given order. A page has rows; if there are none at all, one page is empty. */
-export async function* pagesOf<T extends Row>(
+export async function* pagesOf<T extends ListedRow>(
   admin: Admin,
   path: string,
   { order, limit = Infinity, query: filter }: Paging,
@@ -41,7 +41,7 @@ export async function* pagesOf<T extends Row>(
 }
 
 /** The rows of all pages as one list. */
-export async function collect<T extends Row>(
+export async function collect<T extends ListedRow>(
   admin: Admin,
   path: string,
   paging: Paging,

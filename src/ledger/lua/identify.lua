@@ -1,5 +1,5 @@
 -- Purpose: checks a key, and reads what its account has. Reaps expired holds on the way.
--- KEYS: account, hold leases, hold rows, journal, key (if the operator asks: that whose budget is wanted, too)
+-- KEYS: account, hold leases, hold rows, journal, key (the operator may name the one whose budget is wanted)
 -- ARGV: 1 lease ms; 2 scope, '' = any;
 --       3 '' = checks the key; `=` and the plan that the account was on = the operator asks: there is no key, and an
 --         allowance whose window has ended is renewed;
