@@ -1,5 +1,7 @@
 // The way of a key on the account page, from its making to its end, as its owner sees it.
 
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
 import t from 'tap'
 import type { Page } from 'playwright-core'
 import { openBrowser, settled, shows, startPage } from '../fixtures/page-browser.ts'
@@ -7,6 +9,7 @@ import { chat } from '../fixtures/backend-model.ts'
 import { codeOf } from '../fixtures/gateway.ts'
 
 const browser = await openBrowser(t)
+const run = promisify(execFile)
 const hello = { model: 'gpt-mini', messages: [{ role: 'user', content: 'Hi' }] }
 
 /** From the open dialog. */
@@ -23,7 +26,7 @@ t.test('create, use, see the charge, rename, rotate, revoke: refused', async (t)
   await page.getByRole('textbox', { name: 'Name' }).fill('Website')
   await page.getByRole('button', { name: 'Create', exact: true }).click()
   await shows(page, 'It is shown only this once.')
-  const sample = (await page.getByRole('tabpanel').textContent()) ?? ''
+  const sample = (await page.getByRole('tabpanel').locator('code').textContent()) ?? ''
   const key = await newKey(page)
   t.match(key, /^tg_live_/)
   t.ok(sample.includes(`curl ${gateway.url}/v1/chat/completions`) && sample.includes(key), sample)
@@ -31,11 +34,12 @@ t.test('create, use, see the charge, rename, rotate, revoke: refused', async (t)
   await row.getByText(`tg_live_…${key.slice(-4)}`).waitFor()
   t.notOk((await page.content()).includes(key), 'the text of the key is gone')
 
-  t.equal((await gateway.call('/v1/chat/completions', key, hello)).status, 200)
+  const { stdout } = await run('sh', ['-c', sample])
+  t.match(JSON.parse(stdout), { object: 'chat.completion', model: 'gpt-mini' }, 'as it is shown')
   await page.getByRole('link', { name: 'Transactions' }).click()
   const charge = page.getByRole('row').filter({ hasText: 'gpt-mini' })
   await charge.getByText(/in, 7 out/).waitFor()
-  await charge.getByText('reported by the model').waitFor()
+  t.match(await charge.locator('.tokens').innerText(), /^\d+ in, 7 out\s+reported by the model$/)
 
   await page.getByRole('link', { name: 'Keys' }).click()
   await page.getByRole('button', { name: 'Rename: Website' }).click()
@@ -125,7 +129,8 @@ t.test('all of it by keyboard alone', async (t) => {
   await keyboard.press('ArrowRight')
   t.equal(await focused(page), 'Python')
   await keyboard.press('Escape')
-  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  await page.locator('dialog').waitFor({ state: 'detached' })
+  await page.getByRole('row', { name: /By hand/ }).waitFor()
   await tabTo(page, 'Revoke')
   await keyboard.press('Enter')
   await keyboard.type('By hand')

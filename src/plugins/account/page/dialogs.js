@@ -1,7 +1,7 @@
 // Dialogs: modal, closed by Escape, by their buttons and by a click beside them, and the focus goes back to where it was
-// (the browser's own <dialog> does most of it).
+// (the browser's own <dialog> does most of it). A dialog ends with its view.
 
-import { h, icon } from './dom.js'
+import { announcer, focusOn, h, icon } from './dom.js'
 import { problem } from './problems.js'
 import { texts } from './texts.js'
 
@@ -11,18 +11,19 @@ import { texts } from './texts.js'
  * @typedef {object} Opened
  * @property {(...children: Child[]) => void} fill replaces what is under the title
  * @property {() => void} close
- * @property {Promise<void>} closed
+ * @property {() => void} keep from now on, a click beside it does not close it
  */
 
 let last = 0
 
 /**
  * @param {string} title
- * @param {{ isKept?: boolean }} [options] `isKept`: a click beside it does not close it
  * @returns {Opened}
  */
-export function openDialog(title, { isKept = false } = {}) {
+export function openDialog(title) {
   const id = `dialog-${++last}`
+  const opener = document.activeElement
+  let isKept = false
   const content = h('div', { class: 'dialog-content' })
   const close = () => dialog.close()
   const dialog = h(
@@ -39,24 +40,20 @@ export function openDialog(title, { isKept = false } = {}) {
       ),
     ),
     content,
+    announcer(),
   )
-  if (!isKept) {
-    dialog.addEventListener('mousedown', (event) => {
-      if (event.target === dialog) close()
-    })
-  }
-  /** @type {Promise<void>} */
-  const closed = new Promise((resolve) => {
-    dialog.addEventListener('close', () => {
-      dialog.remove()
-      resolve()
-    })
+  dialog.addEventListener('mousedown', (event) => {
+    if (event.target === dialog && !isKept) close()
+  })
+  dialog.addEventListener('close', () => {
+    dialog.remove()
+    if (document.activeElement === document.body) focusOn(opener)
   })
   document.body.append(dialog)
   dialog.showModal()
   return {
     close,
-    closed,
+    keep: () => void (isKept = true),
     fill: (...children) => {
       content.replaceChildren(...children.filter((child) => child instanceof Node))
       const field =
@@ -64,6 +61,14 @@ export function openDialog(title, { isKept = false } = {}) {
         content.querySelector('input, select, textarea, button')
       if (field instanceof HTMLElement) field.focus()
     },
+  }
+}
+
+/** At once, with the secrets that may be in them. */
+export function closeDialogs() {
+  for (const dialog of document.querySelectorAll('dialog')) {
+    dialog.close()
+    dialog.remove()
   }
 }
 

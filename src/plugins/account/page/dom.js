@@ -1,7 +1,7 @@
 // Makes elements. Texts become text nodes and nothing is ever parsed as HTML, so names and notes with markup do nothing.
 
 /**
- * @typedef {Node | string | number | null | undefined | false} Child
+ * @typedef {Node | string | null | undefined | false} Child no number: of `count && …` it would be the 0
  * @typedef {Record<string, unknown>} Props
  */
 
@@ -46,7 +46,7 @@ function setProp(element, name, value) {
 function append(parent, children) {
   for (const child of children.flat()) {
     if (child === null || child === undefined || child === false) continue
-    parent.appendChild(child instanceof Node ? child : document.createTextNode(String(child)))
+    parent.appendChild(child instanceof Node ? child : document.createTextNode(child))
   }
 }
 
@@ -82,11 +82,40 @@ export function icon(name) {
   return svg
 }
 
+/** A place for what `announce` tells: what is outside of a modal dialog is not read out while that is open. */
+export const announcer = () => h('div', { class: 'unseen announced', role: 'status' })
+
 /**
  * Tells those who can't see the page what has just happened.
  * @param {string} text
  */
 export function announce(text) {
-  const place = document.getElementById('said')
+  const place = [...document.querySelectorAll('.announced')].at(-1)
   if (place) place.textContent = text
+}
+
+/**
+ * Gives the focus to what is now in the place of a control, by its `data-control`; else to `instead`, else to the heading.
+ * @param {Element | null} control
+ * @param {HTMLElement} [instead]
+ */
+export function focusOn(control, instead) {
+  const name = control?.getAttribute('data-control') ?? ''
+  const found = document.querySelector(`[data-control="${CSS.escape(name)}"]`)
+  const next = found ?? instead ?? document.querySelector('main h1')
+  if (next instanceof HTMLElement) next.focus()
+}
+
+/**
+ * Draws a place anew. If the focus was in it, it goes where `focusOn` says.
+ * @param {HTMLElement} place
+ * @param {readonly Child[]} children
+ * @param {HTMLElement} [instead]
+ */
+export function redraw(place, children, instead) {
+  const focused = document.activeElement
+  const isFocused = place.contains(focused)
+  place.replaceChildren()
+  append(place, children)
+  if (isFocused) focusOn(focused, instead)
 }

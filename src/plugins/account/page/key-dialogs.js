@@ -2,6 +2,7 @@
 
 import { openDialog, dialogForm, field } from './dialogs.js'
 import { h } from './dom.js'
+import { choice } from './filters.js'
 import { newKey } from './new-key.js'
 import { modelsOf } from './playground-key.js'
 import { texts } from './texts.js'
@@ -26,11 +27,7 @@ export function createKey({ send, model, done }) {
     autocomplete: 'off',
     placeholder: t.namePlaceholder,
   })
-  const expires = h(
-    'select',
-    {},
-    t.lifetimes.map(([days, label]) => h('option', { value: days }, label)),
-  )
+  const expires = choice(t.lifetimes, '0')
   const scopes = Object.entries(t.scopes).map(([scope, label]) => ({
     scope,
     label,
@@ -49,6 +46,7 @@ export function createKey({ send, model, done }) {
     const key = /** @type {Key} */ (
       await send('keys', { body, headers: { 'idempotency-key': once } })
     )
+    dialog.keep()
     dialog.fill(newKey(key, { model, close: dialog.close }))
     await done()
   }
@@ -128,7 +126,7 @@ export function renameKey({ id, name }, { send, done }) {
   dialog.fill(
     dialogForm({
       fields: [field(t.name, input)],
-      action: t.renameAction,
+      action: t.rename,
       async send() {
         await send(`keys/${id}`, { method: 'PATCH', body: { name: input.value.trim() } })
         dialog.close()
@@ -147,20 +145,17 @@ export function renameKey({ id, name }, { send, done }) {
 export function rotateKey(key, { send, model, done }) {
   const dialog = openDialog(t.rotateTitle(key.name || key.hint))
   const once = crypto.randomUUID()
-  const grace = h(
-    'select',
-    { autofocus: true },
-    t.graces.map(([seconds, label]) => h('option', { value: seconds }, label)),
-  )
+  const grace = choice(t.graces, String(day))
   dialog.fill(
     dialogForm({
       fields: [h('p', {}, t.rotateHelp), field(t.grace, grace)],
-      action: t.rotateAction,
+      action: t.rotate,
       async send() {
         const body = { grace: Number(grace.value) }
         const made = /** @type {Key} */ (
           await send(`keys/${key.id}/rotate`, { body, headers: { 'idempotency-key': once } })
         )
+        dialog.keep()
         dialog.fill(newKey(made, { model, close: dialog.close }))
         await done()
       },

@@ -1,7 +1,7 @@
 // The keys of the account: a table, and for each key what can be done with it.
 
 import { account, allOf } from './api.js'
-import { announce, h } from './dom.js'
+import { announce, h, redraw } from './dom.js'
 import { ago, dateOf, momentOf, number } from './format.js'
 import { createKey, renameKey, revokeKey, rotateKey } from './key-dialogs.js'
 import { problem } from './problems.js'
@@ -20,16 +20,22 @@ export async function open({ me, signal, isOver }) {
   const show = () => {
     const active = keys.filter(({ status }) => status === 'active')
     const others = keys.length - active.length
-    table.replaceChildren(
+    const content = [
       keys.length === 0 ? nothingYet() : tableOf(showsAll ? keys : active, actions),
-      others > 0
-        ? h(
-            'button',
-            { type: 'button', class: 'quiet', 'aria-expanded': String(showsAll), onclick: toggle },
-            showsAll ? t.hideOld : t.showOld(others),
-          )
-        : '',
-    )
+      others > 0 &&
+        h(
+          'button',
+          {
+            type: 'button',
+            class: 'quiet',
+            'aria-expanded': String(showsAll),
+            'data-control': 'old keys',
+            onclick: toggle,
+          },
+          showsAll ? t.hideOld : t.showOld(others),
+        ),
+    ]
+    redraw(table, content, create)
   }
   const toggle = () => {
     showsAll = !showsAll
@@ -51,16 +57,16 @@ export async function open({ me, signal, isOver }) {
     }
   }
   const actions = actionsOf({ changed, isOver, model: me.models[0]?.id })
+  const create = h(
+    'button',
+    { type: 'button', class: 'primary', 'data-control': 'create', onclick: actions.create },
+    t.create,
+  )
   await load()
   return h(
     'div',
     { class: 'view' },
-    h(
-      'p',
-      { class: 'lead' },
-      t.lead,
-      h('button', { type: 'button', class: 'primary', onclick: actions.create }, t.create),
-    ),
+    h('p', { class: 'lead' }, t.lead, create),
     h('section', { class: 'panel' }, table),
   )
 }
@@ -139,7 +145,13 @@ function rowOf(key, { rename, rotate, revoke }) {
   const button = (text, act) =>
     h(
       'button',
-      { type: 'button', class: 'small', 'aria-label': `${text}: ${name}`, onclick: () => act(key) },
+      {
+        type: 'button',
+        class: 'small',
+        'aria-label': `${text}: ${name}`,
+        'data-control': `${text} ${key.id}`,
+        onclick: () => act(key),
+      },
       text,
     )
   return h(
@@ -190,5 +202,5 @@ function scopesOf({ scopes }) {
 /** @param {Key} key */
 function expiryOf({ expires_at: expires, revoked_at: revoked }) {
   if (revoked !== null) return t.revokedOn(dateOf(revoked))
-  return expires === null ? t.neverExpires : h('span', { title: momentOf(expires) }, ago(expires))
+  return expires === null ? t.never : h('span', { title: momentOf(expires) }, ago(expires))
 }

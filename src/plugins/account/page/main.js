@@ -2,6 +2,7 @@
 // that ends in the middle shows the log-in screen, whatever was open.
 
 import { ApiError, account } from './api.js'
+import { closeDialogs } from './dialogs.js'
 import { announce, h } from './dom.js'
 import { problem } from './problems.js'
 import { shell } from './shell.js'
@@ -88,6 +89,7 @@ async function checkMe({ id }) {
 /** @param {{ isFirst?: boolean }} options */
 async function show({ isFirst = false }) {
   if (!frame || !me) return
+  closeDialogs()
   leaving.abort()
   leaving = new AbortController()
   const { signal } = leaving
@@ -162,7 +164,7 @@ function showSignIn(reason) {
   leaving.abort()
   me = undefined
   frame = undefined
-  for (const dialog of document.querySelectorAll('dialog')) dialog.close()
+  closeDialogs()
   // The key of the playground belongs to the session.
   sessionStorage.clear()
   document.title = texts.signIn.title
@@ -179,6 +181,12 @@ addEventListener('hashchange', () => {
 /** Another tab has logged out, or in as somebody else. */
 document.addEventListener('visibilitychange', () => {
   if (document.visibilityState === 'visible' && me) void checkMe(me)
+})
+
+// A browser may keep the page to show it again, perhaps to somebody else.
+addEventListener('pagehide', closeDialogs)
+addEventListener('pageshow', ({ persisted }) => {
+  if (persisted && me) void checkMe(me)
 })
 
 // After the listeners: somebody may choose a view while the first one loads.

@@ -134,7 +134,10 @@ function figuresOf({ usage, cost }, { currency, sentAt, firstAt, endedAt }) {
     if (usage && seconds > 0)
       figures.push(t.speed(number(Math.round(usage.completion_tokens / seconds))))
   }
-  if (usage) figures.push(t.tokens(number(usage.prompt_tokens), number(usage.completion_tokens)))
+  if (usage)
+    figures.push(
+      texts.transactions.inOut(number(usage.prompt_tokens), number(usage.completion_tokens)),
+    )
   if (cost !== null) {
     const worth = money(cost, currency)
     figures.push(worth ? `${t.cost(number(cost))} (${worth})` : t.cost(number(cost)))

@@ -12,35 +12,26 @@ const t = texts.newKey
 export function newKey(made, { model: any, close }) {
   const key = made.key ?? ''
   const model = made.models.find((id) => id !== '*') ?? any ?? t.anyModel
+  const secret = h('code', { tabindex: '0', 'aria-label': t.key }, key)
   return h(
     'div',
     { class: 'new-key' },
     h('div', { class: 'notice warn' }, h('p', {}, t.once)),
-    h(
-      'div',
-      { class: 'secret' },
-      h('code', { tabindex: '0', 'aria-label': t.key }, key),
-      copyButton(key, true),
-    ),
+    h('div', { class: 'secret' }, secret, copyButton(secret, true)),
     tabs(samples(key, model)),
     h('footer', {}, h('button', { type: 'button', class: 'primary', onclick: close }, t.done)),
   )
 }
 
 /**
- * @param {string} text
+ * @param {HTMLElement} source
  * @param {boolean} [isFirst]
  */
-function copyButton(text, isFirst = false) {
+function copyButton(source, isFirst = false) {
   const label = h('span', {}, t.copy)
   const copy = async () => {
-    await navigator.clipboard.writeText(text).then(
-      () => {
-        label.textContent = t.copied
-        announce(t.copied)
-      },
-      () => (label.textContent = t.notCopied),
-    )
+    label.textContent = await copied(source)
+    announce(label.textContent)
     setTimeout(() => (label.textContent = t.copy), 2000)
   }
   return h(
@@ -54,6 +45,20 @@ function copyButton(text, isFirst = false) {
     icon('copy'),
     label,
   )
+}
+
+/**
+ * Without the clipboard the text is selected, for a copy by hand.
+ * @param {HTMLElement} source
+ */
+async function copied(source) {
+  try {
+    await navigator.clipboard.writeText(source.textContent ?? '')
+    return t.copied
+  } catch {
+    getSelection()?.selectAllChildren(source)
+    return t.notCopied
+  }
 }
 
 /**
@@ -109,7 +114,8 @@ function tabs(shown) {
       button.tabIndex = i === index ? 0 : -1
     })
     const text = shown[index]?.text ?? ''
-    panel.replaceChildren(h('pre', { tabindex: '0' }, h('code', {}, text)), copyButton(text))
+    const code = h('code', {}, text)
+    panel.replaceChildren(h('pre', { tabindex: '0' }, code), copyButton(code))
     panel.setAttribute('aria-label', shown[index]?.name ?? '')
   }
   /** @param {KeyboardEvent} event @param {number} index */

@@ -1,12 +1,13 @@
 // What is left, how long it lasts, and where the last thirty days went.
 
 import { account, allOf, withQuery } from './api.js'
+import { lastDays } from './calendar.js'
 import { chartOf } from './chart.js'
 import { h } from './dom.js'
 import { ago, money, number, timeZone } from './format.js'
 import { texts } from './texts.js'
 import { keyNames } from './key-names.js'
-import { byDay, lastDays, namesOf, nothing } from './usage-days.js'
+import { byDay, namesOf, nothing } from './usage-days.js'
 
 /**
  * @typedef {import('./shapes.js').Balance} Balance

@@ -72,17 +72,10 @@ const keys = {
   lastUsed: 'Last used',
   never: 'never',
   expires: 'Expires',
-  neverExpires: 'never',
   revokedOn: (/** @type {string} */ date) => `revoked on ${date}`,
   status: { active: 'active', expired: 'expired', revoked: 'revoked' },
   actions: 'Actions',
-  lifetimes: /** @type {readonly (readonly [number, string])[]} */ ([
-    [0, 'Never'],
-    [7, 'In 7 days'],
-    [30, 'In 30 days'],
-    [90, 'In 90 days'],
-    [365, 'In a year'],
-  ]),
+  lifetimes: { 0: 'Never', 7: 'In 7 days', 30: 'In 30 days', 90: 'In 90 days', 365: 'In a year' },
   none: 'There are no keys yet',
   noneHelp: 'Create one to use the API.',
   noneActive: 'No key is active.',
@@ -91,21 +84,19 @@ const keys = {
   hideOld: 'Hide old keys',
   rename: 'Rename',
   renameTitle: 'Rename the key',
-  renameAction: 'Rename',
   renamed: 'The key has its new name.',
   rotate: 'Rotate',
   rotateTitle: (/** @type {string} */ name) => `Rotate ${name}`,
   rotateHelp:
     'You get a new key with the same settings. The old one goes on working for as long as you say, so that you can put the new one in its place.',
-  rotateAction: 'Rotate',
   rotated: 'There is a new key.',
   grace: 'The old key works for',
-  graces: /** @type {readonly (readonly [number, string])[]} */ ([
-    [86_400, 'One day more'],
-    [3600, 'One hour more'],
-    [604_800, 'A week more'],
-    [0, 'No longer: it ends now'],
-  ]),
+  graces: {
+    0: 'No longer: it ends now',
+    3600: 'One hour more',
+    86400: 'One day more',
+    604800: 'A week more',
+  },
   revoke: 'Revoke',
   revokeTitle: (/** @type {string} */ name) => `Revoke ${name}`,
   revokeHelp: 'Whatever uses this key is refused from the next request on. This can’t be undone.',
@@ -126,24 +117,25 @@ const newKey = {
   anyModel: 'MODEL',
 }
 
-const usage = {
+const filters = {
   from: 'From',
   to: 'To',
   model: 'Model',
   key: 'Key',
-  group: 'Split by',
-  measure: 'Show',
-  byModel: 'Model',
-  byKey: 'Key',
   allModels: 'All models',
   allKeys: 'All keys',
+  badRange: 'The first day has to be before the last one.',
+  csv: 'Download CSV',
+}
+
+const usage = {
+  group: 'Split by',
+  measure: 'Show',
   measures: { tokens: 'Tokens', cost: 'Cost', requests: 'Requests' },
   title: (/** @type {string} */ measure) => `${measure} a day`,
   zone: (/** @type {string} */ zone) => `By your time zone (${zone}).`,
   numbers: 'The same in numbers',
-  csv: 'Download CSV',
   none: 'Nothing was used in this time.',
-  badRange: 'The first day has to be before the last one.',
   tooLong: (/** @type {number} */ days) =>
     `Choose at most ${days} days. The CSV of a time can be downloaded month by month.`,
   day: 'Day',
@@ -155,6 +147,8 @@ const usage = {
 const transactions = {
   type: 'Type',
   allTypes: 'All types',
+  reference: 'Reference',
+  ofPayment: 'of a payment',
   types: {
     charge: 'Charge',
     topup: 'Top-up',
@@ -206,8 +200,6 @@ const playground = {
   byLength: 'The answer ended at its limit of length.',
   firstToken: (/** @type {string} */ ms) => `${ms} ms to the first token`,
   speed: (/** @type {string} */ tokens) => `${tokens} tokens/s`,
-  tokens: (/** @type {string} */ input, /** @type {string} */ output) =>
-    `${input} in, ${output} out`,
   cost: (/** @type {string} */ tokens) => `cost ${tokens} tokens`,
 }
 
@@ -296,6 +288,7 @@ export const texts = {
   overview,
   keys,
   newKey,
+  filters,
   usage,
   transactions,
   playground,

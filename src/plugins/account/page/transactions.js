@@ -2,12 +2,23 @@
 // browser does not lay out while it is out of sight, so that ten thousand rows scroll as ten do.
 
 import { account, allOf, withQuery } from './api.js'
-import { announce, h } from './dom.js'
+import { daysAgo, secondsOf } from './calendar.js'
+import { announce, h, redraw } from './dom.js'
+import {
+  choice,
+  csvLink,
+  dateField,
+  daysOf,
+  filterForm,
+  keyChoice,
+  modelChoice,
+  offer,
+  refusal,
+} from './filters.js'
 import { momentOf, money, number } from './format.js'
 import { keyNames } from './key-names.js'
 import { problem } from './problems.js'
 import { texts } from './texts.js'
-import { choice, dateFrom, daysAgo, labelled } from './usage.js'
 
 /**
  * @typedef {import('./shapes.js').Transaction} Transaction
@@ -15,6 +26,7 @@ import { choice, dateFrom, daysAgo, labelled } from './usage.js'
  */
 
 const t = texts.transactions
+const f = texts.filters
 const rowsAPage = 100
 
 /** @param {import('./main.js').Context} context */
@@ -22,54 +34,61 @@ export async function open(context) {
   const { signal, query, keep } = context
   /** @type {Key[]} */
   const keys = await allOf('keys', { signal })
-  const types = choice({ '': t.allTypes, ...t.types }, query.get('type') ?? '')
-  const key = choice(
-    {
-      '': texts.usage.allKeys,
-      ...Object.fromEntries(keys.map((one) => [one.id, one.name || one.hint])),
-    },
-    query.get('key') ?? '',
+  const type = choice({ '': t.allTypes, ...t.types }, query.get('type') ?? '')
+  const model = modelChoice(query)
+  offer(
+    model,
+    context.me.models.map(({ id }) => ({ model: id })),
   )
-  const from = h('input', { type: 'date', value: query.get('from') ?? '' })
-  const to = h('input', { type: 'date', value: query.get('to') ?? '' })
-  const csv = h('a', { class: 'button', download: '' }, texts.usage.csv)
+  const key = keyChoice(keys, query)
+  const from = dateField(query.get('from') ?? '')
+  const to = dateField(query.get('to') ?? '')
+  const value = query.get('reference') ?? ''
+  const reference = h('input', { type: 'search', value, maxlength: 255, placeholder: t.ofPayment })
+  const csv = h('div', { class: 'filters-csv' })
   const place = h('div', {})
   let listing = new AbortController()
   const draw = async () => {
     listing.abort()
     listing = new AbortController()
-    const chosen = { type: types.value, key: key.value, from: from.value, to: to.value }
-    keep(chosen)
-    const [first, last] = [dateFrom(from.value), dateFrom(to.value)]
-    const filter = {
-      type: chosen.type,
-      key: chosen.key,
-      from: first && first.getTime() / 1000,
-      to: last && daysAgo(last, -1).getTime() / 1000,
+    const chosen = {
+      type: type.value,
+      model: model.value,
+      key: key.value,
+      reference: reference.value.trim(),
     }
-    csv.href = `/account/api/${withQuery('transactions', { ...filter, format: 'csv' })}`
+    keep({ ...chosen, from: from.value, to: to.value })
+    csv.replaceChildren()
+    const days = daysOf({ from, to })
+    if (!days) return place.replaceChildren(refusal(f.badRange))
+    const filter = {
+      ...chosen,
+      from: days.first && secondsOf(days.first),
+      to: days.last && secondsOf(daysAgo(days.last, -1)),
+    }
+    csv.replaceChildren(csvLink('transactions', filter))
     const table = new Table({
       context,
       keys,
       filter,
+      found: (rows) => offer(model, rows),
       signal: AbortSignal.any([signal, listing.signal]),
     })
     place.replaceChildren(table.element)
     await table.more()
   }
-  const form = h(
-    'form',
-    {
-      class: 'filters',
-      onchange: () => void draw(),
-      onsubmit: (/** @type {Event} */ event) => event.preventDefault(),
-    },
-    labelled(t.type, types),
-    labelled(texts.usage.key, key),
-    labelled(texts.usage.from, from),
-    labelled(texts.usage.to, to),
-    csv,
-  )
+  const form = filterForm({
+    fields: [
+      [t.type, type],
+      [f.model, model],
+      [f.key, key],
+      [f.from, from],
+      [f.to, to],
+      [t.reference, reference],
+    ],
+    beside: csv,
+    changed: draw,
+  })
   await draw()
   return h('div', { class: 'view' }, form, place)
 }
@@ -85,7 +104,7 @@ class Table {
   #nameOf
 
   /**
-   * @param {{ context: import('./main.js').Context, keys: readonly Key[], filter: Record<string, string | number | undefined>, signal: AbortSignal }} options
+   * @param {{ context: import('./main.js').Context, keys: readonly Key[], filter: Record<string, string | number | undefined>, found: (rows: readonly Transaction[]) => void, signal: AbortSignal }} options
    */
   constructor(options) {
     this.#options = options
@@ -117,21 +136,25 @@ class Table {
     if (this.#isLoading) return
     this.#isLoading = true
     this.#watch.unobserve(this.#end)
-    const { filter, signal, context } = this.#options
+    const { filter, found, signal, context } = this.#options
     try {
       /** @type {import('./shapes.js').List<Transaction>} */
       const page = await account(
         withQuery('transactions', { ...filter, limit: rowsAPage, after: this.#after }),
         { signal },
       )
+      found(page.data)
       this.#add(page.data)
       this.#after = page.last_id ?? ''
       if (page.has_more) {
-        this.#end.replaceChildren(this.#moreButton())
+        redraw(this.#end, [this.#moreButton()])
         // Tells at once whether the end is still near.
         this.#watch.observe(this.#end)
       } else {
-        this.#end.replaceChildren(h('p', { class: 'help' }, this.#after === '' ? t.none : t.end))
+        const words = this.#after === '' ? t.none : t.end
+        redraw(this.#end, [
+          h('p', { class: 'help', tabindex: '-1', 'data-control': 'more' }, words),
+        ])
       }
     } catch (error) {
       if (signal.aborted || context.isOver(error)) return
@@ -147,6 +170,7 @@ class Table {
       {
         type: 'button',
         class: 'quiet',
+        'data-control': 'more',
         onclick: () => void this.more().then(() => announce(t.loaded)),
       },
       t.more,
@@ -183,7 +207,7 @@ class Table {
         'span',
         { role: 'cell', class: 'what' },
         h('b', {}, title),
-        about && h('span', {}, about),
+        about && h('span', { class: 'about', title: about }, about),
         row.note && h('span', { class: 'note' }, row.note),
         (row.request_id ?? row.reference) && h('code', {}, row.request_id ?? row.reference),
       ),
@@ -192,7 +216,7 @@ class Table {
         { role: 'cell', class: 'tokens' },
         usage &&
           h('span', {}, t.inOut(number(usage.prompt_tokens), number(usage.completion_tokens))),
-        usage?.cached_tokens && h('small', {}, t.cached(number(usage.cached_tokens))),
+        usage?.cached_tokens ? h('small', {}, t.cached(number(usage.cached_tokens))) : null,
         usage &&
           row.estimated !== undefined &&
           h('small', {}, row.estimated ? t.estimated : t.reported),
@@ -203,7 +227,7 @@ class Table {
         { role: 'cell', class: `amount ${amount > 0 ? 'plus' : ''}` },
         h('b', {}, amount > 0 ? `+${number(amount)}` : number(amount)),
         worth && h('small', {}, worth),
-        row.owed && h('small', {}, t.owed(number(row.owed))),
+        row.owed ? h('small', {}, t.owed(number(row.owed))) : null,
       ),
       h('span', { role: 'cell', class: 'amount after' }, number(row.balance_after)),
     )

@@ -1,6 +1,8 @@
 // Usage by the days of the browser's time zone, from rows by the hour: the gateway's own days are those of UTC. Where a
 // zone is half an hour beside the hour, the hour that two days share belongs to the day in which it begins.
 
+import { daysAgo, secondsOf } from './calendar.js'
+
 /** @typedef {import('./shapes.js').UsageRow} UsageRow */
 
 /**
@@ -37,32 +39,17 @@ export function sumOf(row) {
   }
 }
 
-/** @param {Date} date */
-export function midnight(date) {
-  return new Date(date.getFullYear(), date.getMonth(), date.getDate())
-}
+const hour = 3600
 
 /**
- * The midnights from `count - 1` days ago until today. Days of 23 and 25 hours are counted as one, too.
- * @param {number} count
+ * The hours that begin on these days, for a query: the gateway answers all hours that have a part in it.
+ * @param {{ first: Date, last: Date }} days
  */
-export function lastDays(count, today = new Date()) {
-  return daysBetween(
-    new Date(today.getFullYear(), today.getMonth(), today.getDate() - count + 1),
-    today,
-  )
-}
-
-/**
- * @param {Date} from
- * @param {Date} to included
- */
-export function daysBetween(from, to) {
-  const days = []
-  for (let i = 0; ; i++) {
-    const day = new Date(from.getFullYear(), from.getMonth(), from.getDate() + i)
-    if (day > to) return days
-    days.push(day.getTime() / 1000)
+export function hoursOf({ first, last }) {
+  return {
+    from: Math.ceil(secondsOf(first) / hour) * hour,
+    to: secondsOf(daysAgo(last, -1)),
+    bucket: 'hour',
   }
 }
 

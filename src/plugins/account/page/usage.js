@@ -1,13 +1,25 @@
 // Usage by day: filters, a chart, and a table of the same numbers; as CSV, too.
 
 import { account, allOf, withQuery } from './api.js'
+import { daysAgo, daysBetween, isoOf, midnight } from './calendar.js'
 import { chartOf } from './chart.js'
 import { h } from './dom.js'
+import {
+  choice,
+  csvLink,
+  dateField,
+  daysOf,
+  filterForm,
+  keyChoice,
+  modelChoice,
+  offer,
+  refusal,
+} from './filters.js'
 import { dateOf, money, number, timeZone } from './format.js'
 import { keyNames } from './key-names.js'
 import { problem } from './problems.js'
 import { texts } from './texts.js'
-import { add, byDay, daysBetween, midnight, namesOf, nothing } from './usage-days.js'
+import { add, byDay, hoursOf, namesOf, nothing } from './usage-days.js'
 
 /**
  * @typedef {import('./shapes.js').Key} Key
@@ -17,6 +29,7 @@ import { add, byDay, daysBetween, midnight, namesOf, nothing } from './usage-day
  */
 
 const t = texts.usage
+const f = texts.filters
 /** A query has at most 1000 buckets, and a day has 25 hours when the clocks go back. */
 const mostDays = 40
 
@@ -27,16 +40,12 @@ export async function open(context) {
   const keys = await allOf('keys', { signal })
   const result = h('div', { class: 'result' })
   const today = midnight(new Date())
-  const from = h('input', { type: 'date', value: query.get('from') ?? isoOf(daysAgo(today, 29)) })
-  const to = h('input', { type: 'date', value: query.get('to') ?? isoOf(today) })
-  const group = choice({ model: t.byModel, key: t.byKey }, query.get('group') ?? 'model')
+  const from = dateField(query.get('from') ?? isoOf(daysAgo(today, 29)))
+  const to = dateField(query.get('to') ?? isoOf(today))
+  const group = choice({ model: f.model, key: f.key }, query.get('group') ?? 'model')
   const measure = choice(t.measures, query.get('measure') ?? 'tokens')
-  const model = h('select', {}, h('option', { value: '' }, t.allModels))
-  const key = choice(
-    { '': t.allKeys, ...Object.fromEntries(keys.map((one) => [one.id, one.name || one.hint])) },
-    query.get('key') ?? '',
-  )
-  const csv = h('a', { class: 'button', download: '' }, t.csv)
+  const model = modelChoice(query)
+  const key = keyChoice(keys, query)
   const chosen = () => ({
     from: from.value,
     to: to.value,
@@ -52,100 +61,46 @@ export async function open(context) {
     const now = AbortSignal.any([signal, drawing.signal])
     keep(chosen())
     try {
+      const range = daysOf({ from, to })
       result.replaceChildren(
-        ...(await show({ context, chosen: chosen(), keys, model, csv, signal: now })),
+        ...(await show({ context, range, chosen: chosen(), keys, model, signal: now })),
       )
     } catch (error) {
       if (!now.aborted && !isOver(error)) result.replaceChildren(problem(error, () => void draw()))
     }
   }
-  const wanted = query.get('model')
-  if (wanted) model.append(h('option', { value: wanted, selected: true }, wanted))
-  const form = h(
-    'form',
-    {
-      class: 'filters',
-      onchange: () => void draw(),
-      onsubmit: (/** @type {Event} */ event) => event.preventDefault(),
-    },
-    labelled(t.from, from),
-    labelled(t.to, to),
-    labelled(t.model, model),
-    labelled(t.key, key),
-    labelled(t.group, group),
-    labelled(t.measure, measure),
-  )
+  const form = filterForm({
+    fields: [
+      [f.from, from],
+      [f.to, to],
+      [f.model, model],
+      [f.key, key],
+      [t.group, group],
+      [t.measure, measure],
+    ],
+    changed: draw,
+  })
   await draw()
   return h('div', { class: 'view' }, form, result)
 }
 
 /**
- * @param {string} label
- * @param {HTMLElement} control
- */
-export function labelled(label, control) {
-  return h('label', {}, h('span', {}, label), control)
-}
-
-/**
- * @param {Readonly<Record<string, string>>} options
- * @param {string} chosen
- */
-export function choice(options, chosen) {
-  return h(
-    'select',
-    {},
-    Object.entries(options).map(([value, text]) =>
-      h('option', { value, selected: value === chosen }, text),
-    ),
-  )
-}
-
-/** @param {Date} date */
-function isoOf(date) {
-  const two = (/** @type {number} */ value) => String(value).padStart(2, '0')
-  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`
-}
-
-/**
- * Midnight of a day of the calendar, in the browser's time zone.
- * @param {string} iso
- */
-export function dateFrom(iso) {
-  const [year = NaN, month = NaN, day = NaN] = iso.split('-').map(Number)
-  const date = new Date(year, month - 1, day)
-  return Number.isNaN(date.getTime()) ? undefined : date
-}
-
-/**
- * @param {Date} date
- * @param {number} count
- */
-export const daysAgo = (date, count) =>
-  new Date(date.getFullYear(), date.getMonth(), date.getDate() - count)
-
-/**
- * @typedef {Record<'from' | 'to' | 'group' | 'measure' | 'model' | 'key', string>} Chosen
+ * @typedef {Record<'group' | 'measure' | 'model' | 'key', string>} Chosen
  *
- * @param {{ context: import('./main.js').Context, chosen: Chosen, keys: readonly Key[], model: HTMLSelectElement, csv: HTMLAnchorElement, signal: AbortSignal }} options
+ * @param {{ context: import('./main.js').Context, range: ReturnType<typeof daysOf>, chosen: Chosen, keys: readonly Key[], model: HTMLSelectElement, signal: AbortSignal }} options
  * @returns {Promise<Node[]>}
  */
-async function show({ context, chosen, keys, model, csv, signal }) {
-  const [first, last] = [dateFrom(chosen.from), dateFrom(chosen.to)]
-  if (!first || !last || first > last)
-    return [h('p', { class: 'notice warn', role: 'alert' }, t.badRange)]
+async function show({ context, range, chosen, keys, model, signal }) {
+  if (!range?.first || !range.last) return [refusal(f.badRange)]
+  const { first, last } = range
   const days = daysBetween(first, last)
-  if (days.length > mostDays)
-    return [h('p', { class: 'notice warn', role: 'alert' }, t.tooLong(mostDays))]
+  if (days.length > mostDays) return [refusal(t.tooLong(mostDays))]
   const query = {
-    from: first.getTime() / 1000,
-    to: daysAgo(last, -1).getTime() / 1000,
-    bucket: 'hour',
+    ...hoursOf({ first, last }),
     group_by: chosen.group === 'key' ? 'key' : 'model',
     ...(chosen.model && { model: chosen.model }),
     ...(chosen.key && { key: chosen.key }),
   }
-  csv.href = `/account/api/${withQuery('usage', { ...query, format: 'csv' })}`
   const { data } = /** @type {import('./shapes.js').List<UsageRow>} */ (
     await account(withQuery('usage', query), { signal })
   )
@@ -174,7 +129,7 @@ async function show({ context, chosen, keys, model, csv, signal }) {
     h(
       'section',
       { class: 'panel' },
-      h('div', { class: 'panel-head' }, h('h2', {}, t.numbers), csv),
+      h('div', { class: 'panel-head' }, h('h2', {}, t.numbers), csvLink('usage', query)),
       table({ found, label, context }),
     ),
   ]
@@ -185,20 +140,6 @@ const measures = {
   tokens: ({ prompt, completion }) => prompt + completion,
   cost: ({ cost }) => cost,
   requests: ({ requests }) => requests,
-}
-
-/**
- * The models that were used can be chosen.
- * @param {HTMLSelectElement} select
- * @param {readonly UsageRow[]} rows
- */
-function offer(select, rows) {
-  const known = new Set([...select.options].map(({ value }) => value))
-  for (const { model } of rows) {
-    if (!model || known.has(model)) continue
-    known.add(model)
-    select.append(h('option', { value: model }, model))
-  }
 }
 
 /** @param {{ found: readonly Day[], label: (name: string) => string, context: import('./main.js').Context }} options */

@@ -1,0 +1,103 @@
+// The filters above a list: a form that has changed at once with each of its fields.
+
+import { withQuery } from './api.js'
+import { dateFrom } from './calendar.js'
+import { h } from './dom.js'
+import { texts } from './texts.js'
+
+const t = texts.filters
+
+/**
+ * @typedef {object} Filters
+ * @property {readonly (readonly [label: string, control: HTMLElement])[]} fields
+ * @property {import('./dom.js').Child} [beside] after the fields
+ * @property {() => Promise<void>} changed
+ *
+ * @param {Filters} filters
+ */
+export function filterForm({ fields, beside, changed }) {
+  return h(
+    'form',
+    {
+      class: 'filters',
+      onchange: () => void changed(),
+      onsubmit: (/** @type {Event} */ event) => event.preventDefault(),
+    },
+    fields.map(([label, control]) => h('label', {}, h('span', {}, label), control)),
+    beside,
+  )
+}
+
+/**
+ * @param {Readonly<Record<string, string>>} options
+ * @param {string} chosen
+ */
+export function choice(options, chosen) {
+  return h(
+    'select',
+    {},
+    Object.entries(options).map(([value, text]) =>
+      h('option', { value, selected: value === chosen }, text),
+    ),
+  )
+}
+
+/**
+ * @param {readonly import('./shapes.js').Key[]} keys
+ * @param {URLSearchParams} query
+ */
+export function keyChoice(keys, query) {
+  const names = keys.map(({ id, name, hint }) => [id, name || hint])
+  return choice({ '': t.allKeys, ...Object.fromEntries(names) }, query.get('key') ?? '')
+}
+
+/** @param {URLSearchParams} query */
+export function modelChoice(query) {
+  const select = choice({ '': t.allModels }, '')
+  const wanted = query.get('model')
+  if (wanted) offer(select, [{ model: wanted }])
+  if (wanted) select.value = wanted
+  return select
+}
+
+/**
+ * The models of rows can be chosen.
+ * @param {HTMLSelectElement} select
+ * @param {readonly { model?: string }[]} rows
+ */
+export function offer(select, rows) {
+  const known = new Set([...select.options].map(({ value }) => value))
+  for (const { model } of rows) {
+    if (!model || known.has(model)) continue
+    known.add(model)
+    select.append(h('option', { value: model }, model))
+  }
+}
+
+/** @param {string} value */
+export const dateField = (value) => h('input', { type: 'date', value })
+
+/**
+ * The days that two fields choose; a field without a day is no bound.
+ * @param {{ from: HTMLInputElement, to: HTMLInputElement }} fields
+ * @returns {{ first: Date | undefined, last: Date | undefined } | undefined} undefined if the first is after the last
+ */
+export function daysOf({ from, to }) {
+  const [first, last] = [dateFrom(from.value), dateFrom(to.value)]
+  return first && last && first > last ? undefined : { first, last }
+}
+
+/** @param {string} words */
+export function refusal(words) {
+  return h('p', { class: 'notice warn', role: 'alert' }, words)
+}
+
+/**
+ * The rows that a query finds, without pages.
+ * @param {'usage' | 'transactions'} path
+ * @param {Record<string, string | number | undefined>} query
+ */
+export function csvLink(path, query) {
+  const href = `/account/api/${withQuery(path, { ...query, format: 'csv' })}`
+  return h('a', { class: 'button', download: '', href }, t.csv)
+}
