@@ -6,6 +6,7 @@ import type { Page } from 'playwright-core'
 import type { Test } from 'tap'
 import { openBrowser, settled, shows, startPage } from '../fixtures/page-browser.ts'
 import { chat } from '../fixtures/backend-model.ts'
+import { writePast } from '../fixtures/page-past.ts'
 
 const browser = await openBrowser(t)
 
@@ -102,12 +103,25 @@ t.test('a good link opens a tab of its own that knows nothing of this one', asyn
 })
 
 t.test('names of accounts and keys, notes, models and files with markup are text', async (t) => {
-  const { enter, gateway, account } = await startPage(t, {
+  const world = await startPage(t, {
     browser,
     script: chat({ chunks: 1 }),
     name: markup,
+    account: 'currency: { code: XXX, tokens: 1000 }',
   })
+  const { enter, gateway, account } = world
   const { id, key } = await gateway.keyFor(account.id, { name: markup })
+  const { id: user } = await gateway.keyFor(account.id, { name: `of charges ${markup}` })
+  await writePast(t, world, {
+    usage: [
+      { at: Date.now() / 1000, model: markup, keyId: user, requests: 1 },
+      { at: Date.now() / 1000, model: '__proto__', keyId: '__proto__', requests: 1 },
+    ].map((one) => ({ ...one, prompt: 5, cached: 1, completion: 5, cost: 10 })),
+    journal: [
+      { atMs: Date.now() - 1000, type: 'charge', amount: -10, balance: 5, model: markup },
+      { atMs: Date.now() - 999, type: markup, amount: 10, balance: 5 },
+    ].map((one) => ({ ...one, keyId: user, usage: [5, 1, 5], meta: { request_id: markup } })),
+  })
   await gateway.admin('POST', `accounts/${account.id}/topup`, { amount: 5, note: markup })
   await gateway.call('/v1/chat/completions', key, {
     model: 'gpt-mini',
@@ -121,6 +135,14 @@ t.test('names of accounts and keys, notes, models and files with markup are text
     await settled(page, view)
     await harmless(t, page, asked)
   }
+  await page.getByRole('link', { name: 'Usage' }).click()
+  await page.locator('.filters select').first().selectOption(markup)
+  await page
+    .getByRole('row', { name: /^Total 1/ })
+    .or(page.locator('tfoot'))
+    .first()
+    .waitFor()
+  await harmless(t, page, asked)
   await page.getByRole('link', { name: 'Transactions' }).click()
   await shows(page, markup)
   await page.getByRole('link', { name: 'Keys' }).click()

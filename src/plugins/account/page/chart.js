@@ -30,7 +30,7 @@ export function chartOf({ title, days, series, signal }) {
           'li',
           {},
           h('i', { class: `swatch s${i}`, 'aria-hidden': 'true' }),
-          h('span', {}, name),
+          h('span', { title: name }, name),
           h('b', {}, shortNumber(total(values))),
         ),
       ),
