@@ -139,6 +139,29 @@ t.test('dates that are half typed, or the wrong way round, are no failure', asyn
   t.equal((await downloaded(page)).length, 1)
 })
 
+t.test('a filter goes on behind a page without rows, and says when it found none', async (t) => {
+  const world = await startPage(t, { browser })
+  const lookedAtForAPage = 20_000
+  const types: Readonly<Record<number, string>> = { 0: 'topup', [lookedAtForAPage + 1]: 'refund' }
+  const journal = Array.from({ length: lookedAtForAPage + 2 }, (_, i) => ({
+    atMs: atMs('2025-03-10T09:00:00Z') + i,
+    type: types[i] ?? 'charge',
+    amount: types[i] ? 77 : -1,
+    balance: 1000,
+  }))
+  await writePast(t, world, { journal })
+  const page = await world.enter('Transactions')
+  await field(page, 'Type').selectOption('Top-up')
+  await until(async () => (await page.locator('.row .amount b').allTextContents()).join() === '+77')
+  await shows(page, 'That is all.')
+  await field(page, 'Type').selectOption('Refund')
+  await shows(page, 'That is all.')
+  t.equal(await page.locator('.row .amount b').count(), 1)
+  await field(page, 'Type').selectOption('Allowance')
+  await shows(page, 'There are no transactions.')
+  t.same(await downloaded(page), [])
+})
+
 const used = (iso: string, more: Partial<UsedHour> = {}): UsedHour => ({
   at: atMs(iso) / 1000,
   model: 'gpt-mini',

@@ -98,6 +98,8 @@ class Table {
   #options
   #after = ''
   #isLoading = false
+  /** A page may have no rows, and others behind it. */
+  #isEmpty = true
   #end
   #watch
   #table
@@ -151,7 +153,7 @@ class Table {
         // Tells at once whether the end is still near.
         this.#watch.observe(this.#end)
       } else {
-        const words = this.#after === '' ? t.none : t.end
+        const words = this.#isEmpty ? t.none : t.end
         redraw(this.#end, [
           h('p', { class: 'help', tabindex: '-1', 'data-control': 'more' }, words),
         ])
@@ -180,6 +182,7 @@ class Table {
   /** @param {readonly Transaction[]} rows */
   #add(rows) {
     if (rows.length === 0) return
+    this.#isEmpty = false
     const group = h(
       'div',
       { role: 'rowgroup', class: rows.length === rowsAPage ? 'rows-page whole' : 'rows-page' },
