@@ -1,11 +1,15 @@
 // The client libraries have types for what the gateway answers: each has to know every field that the OpenAPI document
 // has. (Fields that are newer than a library are kept as they came; clients/conformance has cases for that.)
 
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { objects } from '../src/openapi/objects.ts'
 import type { Fields } from '../src/openapi/fields.ts'
+import { transactionTypes } from '../src/ledger/transaction.ts'
 import { clientLanguages, fieldsOfClient } from './fixtures/client-types.ts'
 import type { ClientLanguage } from './fixtures/client-types.ts'
+import { root } from './fixtures/source.ts'
 
 type Names = Readonly<Record<ClientLanguage, string>>
 
@@ -76,4 +80,19 @@ t.test('a field that a library lacks is noticed', async (t) => {
     t.ok(fieldsOfClient(language, types['Balance']?.[language] ?? '').has('owed'), language)
   }
   t.throws(() => fieldsOfClient('go', 'Strange'))
+})
+
+t.test('the types of transactions are those of the gateway', async (t) => {
+  const wordsIn = (file: string, list: RegExp, word: RegExp) => {
+    const [text = ''] = list.exec(readFileSync(join(root, 'clients', file), 'utf8')) ?? []
+    return [...text.matchAll(word)].map(([, name]) => name)
+  }
+  const rust = wordsIn('rust/src/types.rs', /^    TransactionType \{[^}]*\}/m, /= "(\w+)"/g)
+  t.same(new Set(rust), new Set(transactionTypes), 'Rust')
+  const typescript = wordsIn(
+    'typescript/src/billing.ts',
+    /\n  (readonly )?type:(\s*\|\s*'\w+')+/,
+    /'(\w+)'/g,
+  )
+  t.same(new Set(typescript), new Set(transactionTypes), 'TypeScript')
 })

@@ -121,6 +121,8 @@ open_enum! {
         Refund = "refund",
         /// What charges had left owed was paid.
         Repayment = "repayment",
+        /// The plan's allowance was renewed.
+        Allowance = "allowance",
     }
 }
 
