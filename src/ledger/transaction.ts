@@ -9,9 +9,9 @@ import { fromWords, toUsage } from '../tokens/token-counts.ts'
 import type { TokenCounts, UsageFields } from '../tokens/token-counts.ts'
 
 /**
- * `topup`, `adjustment` and `allowance` (it was renewed) change what was granted, all others what was spent. `correction`: more or less of a charge
- * that a crash had ended at its last checkpoint. `refund`: what had been spent came back. `repayment`: a debt was paid
- * from what had become available.
+ * `topup`, `adjustment` and `allowance` change `granted`; all others change `spent`. `allowance`: the plan's allowance was
+ * renewed. `correction`: a gateway died, its request was charged by the last checkpoint, and this is the difference to what
+ * was used. `refund`: the operator gave back what was spent. `repayment`: a debt was paid from tokens that became available.
  */
 export const transactionTypes = [
   'topup',
@@ -146,7 +146,7 @@ export function toTransaction(entry: JournalEntry): Transaction {
   }
 }
 
-/** `type` says which sum an entry changes; `as` is more exact. Corrections of before are adjustments, and changed what was granted. */
+/** `type` says which sum an entry changes, and `as` what customers are told. Old journals have corrections of type `adjustment`, which changed `granted`. */
 export function typeOf({ type, as }: Readonly<Record<string, string>>): TransactionType {
   const find = (word: string | undefined) => transactionTypes.find((one) => one === word)
   return find(as) ?? find(type) ?? 'charge'

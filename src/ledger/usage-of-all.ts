@@ -117,11 +117,11 @@ async function* rowsOfAccount(
   }
 }
 
-/** The accounts of one walk at a time are read, however many there are. */
+/** Walks over all accounts take turns, each with a few accounts at a time. */
 const walks = new FairTurns(1)
 const accountsAtOnce = 2
 
-/** Its memory is that of the result: a row for each bucket and model. */
+/** Keeps only the result in memory: a row for each bucket and model. */
 async function* sumAccounts(
   redis: Redis,
   { groupBy: by, ...filter }: UsageOfAllQuery,

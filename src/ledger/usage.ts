@@ -177,7 +177,7 @@ function groupsIn(
 ): ReadonlyMap<string, UsageSums> {
   const groups = new Map<string, UsageSums>()
   for (const [field, value] of Object.entries(fields)) {
-    // With `|waived` behind it for what was waived.
+    // `<model>|<key id>`, or `<model>|<key id>|waived` for the part that was waived.
     const [encoded = '', key = ''] = field.split('|')
     const model = decodeURIComponent(encoded)
     if (filter.model !== undefined && filter.model !== model) continue

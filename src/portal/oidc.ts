@@ -1,6 +1,5 @@
-// Whom a provider's claims let in, and whose account that is. The first log-in makes the account, under an external id
-// that the issuer and the claim make up; however many first log-ins there are at a time, one account and one starting
-// balance come of them.
+// Whom a provider's claims let in, and to which account. The first log-in makes the account; its external id is made of
+// the issuer and the claim. First log-ins at the same time make one account with one starting balance.
 
 import { hash } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -14,7 +13,7 @@ import type { OidcSettings } from './settings.ts'
 /** Who has logged in, when all rules are kept. */
 export interface Vouched {
   readonly externalId: string
-  /** Nobody else can have the same by what they write of themselves: operators call accounts by their names. */
+  /** Unique, because operators call accounts by their names: no one can get another's name by editing a profile. */
   readonly name: string
 }
 
@@ -74,7 +73,7 @@ export async function join(parts: Joining, admitted: Vouched): Promise<StoredAcc
   const { starting_balance: amount } = parts.settings
   const { account, ref } = found
   const isNew = account.metadata.made_by === madeBy && ageS(account.created_at) < givingS
-  // Also for an account that exists already: the log-in that has made it may have died before this.
+  // An account that exists already may lack it: the gateway may have died after making the account.
   if (amount > 0 && isNew) {
     const note = 'Starting balance'
     await parts.ledger.credit({

@@ -19,7 +19,7 @@ const shape = /^([0-9A-Za-z]{12})\.[\w-]{43}$/
 /** A ref that no account has, because those of accounts are random. */
 const nobody = '000000000000'
 
-/** A text that cannot be one of ours is looked up too, as one of nobody's: it must not be refused sooner than a wrong one. */
+/** A malformed text is looked up, too, under a ref that nobody has: so it takes as long to refuse as a wrong secret. */
 export function entryOf(text: string): Entry {
   const ref = shape.exec(text)?.[1] ?? nobody
   return { ref, hash: hash('sha256', text, 'base64url') }

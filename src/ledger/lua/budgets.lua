@@ -1,12 +1,12 @@
 -- Purpose: budgets: what an account, or one of its keys, may spend in a day, a week or a month. Stands after the prelude.
 -- A function named read_, find_ or book_ writes nothing: all checks precede all writes.
 --
--- Who has a budget has it as `<tokens> <every>`. The account's row has for it the window that runs, in the field `window`,
--- or of a key `window:<key id>:<every>`: `<every> <since> <end> <used>`. `since`, when its first request came, is its name;
--- `used` are the charges and the open holds that count in it.
--- A request counts in the windows in which it was admitted, also if it ends after them. A hold says which these are, in
--- its meta: `"held":"<since> <base> <since> <base> <key id>:<every>"`, for the account and for the key, - = none. The first
--- `base` tokens of the hold count in an earlier window: it was made there, and extended here.
+-- The row of an account or a key has its budget as `<tokens> <every>`. The window that runs is a field of the account's row:
+-- `window` for the account's budget, `window:<key id>:<every>` for a key's. It is `<every> <since> <end> <used>`. `since` is
+-- when the first request of the window came; it names the window. `used` is the sum of the charges and open holds in it.
+-- A request counts in the windows in which it was admitted, also if it ends after them. Its hold names them in its meta:
+-- `"held":"<since> <base> <since> <base> <key id>:<every>"`, for the account and for the key, - = none. A hold that was made
+-- in one window and extended in the next counts in both: its first `base` tokens count in the earlier one.
 
 local OF_ACCOUNT = 'window'
 local function field_of(counter)
@@ -27,8 +27,8 @@ local function read_window(account, field)
   return account.windows[field]
 end
 
--- Returns the budget with what is left of it, or nil for none; `true` as the second value when the windows that the gateway
--- has sent are not those of Redis' time.
+-- Returns the budget with what is left of it, or nil if there is none. The second value is true if Redis' time lies in none
+-- of the windows that the gateway has sent.
 local function find_budget(account, text, field, windows, now)
   local tokens, every = match(text or '', '^(%d+) (%a+)$')
   if not tokens then return nil, false end
@@ -84,8 +84,8 @@ local function take_budgets(account, budgets, amount)
   end
 end
 
--- The same for a hold that grows. A budget that it counts in may have been changed or taken away: its window goes on
--- counting.
+-- The same for a hold that grows. The operator may have taken a budget away since the hold was made: its window, if it still
+-- runs, counts the growth all the same.
 local function take_more(account, budgets, note, amount)
   take_budgets(account, budgets, amount)
   for _, who in ipairs(note and { 'account', 'key' } or {}) do
@@ -130,7 +130,7 @@ local function with_note(tail, budgets, note, held)
   return string.sub(without_note(tail), 1, -2) .. ',"held":"' .. table.concat(words, ' ') .. '"}'
 end
 
--- For a charge without a hold, because Redis forgot it or it was reaped: it counts in the windows that run.
+-- For a charge whose hold is gone (Redis forgot the hold, or it was reaped): the charge counts in the windows that run.
 local function note_of_now(account, key)
   if not account.budget and not key.budget then return nil end
   local function part(text, field)

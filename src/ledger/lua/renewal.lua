@@ -1,7 +1,7 @@
 -- Purpose: renews an account's allowance, once Redis' clock has passed the end of its window. Stands before admit and
 -- identify. A function named book_ writes nothing: all checks precede all writes.
 
--- What the allowance should be now, and since which window, or nil where it is as it should be; `again` when the windows
+-- Returns how many tokens the allowance should have now, and when its window ends; nil if it is right; `again` if the windows
 -- that the gateway has sent are not those of Redis' time.
 local function find_renewal(account, offer, now)
   local tokens, every, keeps = match(offer, '^(%S+) (%a+) (%d)')
@@ -28,8 +28,8 @@ local function find_renewal(account, offer, now)
   return { target = math.min(target, MAX_AMOUNT), used = used, ends = math.max(had.ends, ends), had = had }
 end
 
--- Books what find_renewal has found. What is left of the last window is taken back as far as open holds leave it; if they
--- do not leave all, no plan is noted, so that the next call goes on.
+-- Books what find_renewal has found. The rest of the last window is taken back, but not what open holds have of it. If they
+-- have some, the row gets no plan: the next call then renews again, and takes back what has become free.
 local function book_renewal(account, renewal)
   local had = renewal.had
   local allowance = { left = had.left, used = had.used, ends = renewal.ends, plan = account.plan }
