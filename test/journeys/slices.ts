@@ -14,8 +14,8 @@ import { until } from '../fixtures/until.ts'
 const streams = 10
 const wanted = 4096
 const balance = 5000
-/** Of admission, settlement and a reading of the balance together, before there were slices. */
-const fullCommands = 35
+/** Of admission and settlement, as before there were slices, and of a reading of the balance, which reads a key's budget. */
+const fullCommands = 36
 
 const metering = (more = '') => `plugins: { metering: { hold: { mode: sliced ${more} } } }`
 

@@ -12,6 +12,13 @@ import type { Plugin } from '../../plugin.ts'
 
 const own = (name: string) => [name, join(import.meta.dirname, name)] as const
 const ofViewer = (name: string) => [name, packageFile('swagger-ui-dist', name)] as const
+const asset = createAssets(
+  new Map([
+    ...['page.html', 'page.js'].map(own),
+    ...['swagger-ui-bundle.js', 'swagger-ui.css'].map(ofViewer),
+  ]),
+)
+const page = async (x: Exchange, name: string) => guarded(await asset(x, name))
 
 export const docs: Plugin = {
   name: 'docs',
@@ -19,12 +26,6 @@ export const docs: Plugin = {
   async setup({ config }) {
     const text = JSON.stringify(openapi((plugin) => config.plugins.has(plugin)))
     const document = await assetOf(Buffer.from(text), 'application/json')
-    const files = [
-      ...['page.html', 'page.js'].map(own),
-      ...['swagger-ui-bundle.js', 'swagger-ui.css'].map(ofViewer),
-    ]
-    const asset = createAssets(new Map(files))
-    const page = async (x: Exchange, name: string) => guarded(await asset(x, name))
     return {
       routes: [
         route('/openapi.json', async (x) => assetAnswer(x, document)),
