@@ -215,6 +215,8 @@ function checksOf(
 }
 
 const strangersPart = 4
+/** A network has half of it, and must be able to load the largest file that all may read (/docs: 1.7 MB). */
+const leastForStrangers = 8 * 2 ** 20
 
 /** Each worker has its part of what the file gives to all. Strangers have less than customers, and take nothing from them. */
 function fitPools(
@@ -222,7 +224,8 @@ function fitPools(
   { limits, store, workers }: Config,
 ): void {
   unsent.resize(limits.unsentBytes / workers)
-  unsentToStrangers.resize(limits.unsentBytes / workers / strangersPart)
+  const ofStrangers = limits.unsentBytes / workers / strangersPart
+  unsentToStrangers.resize(Math.max(leastForStrangers, ofStrangers))
   readers.resize(limits.readers / workers)
   bodies.resize(limits.bodiesBytes / workers)
   // At least two, because fewer cannot be shared.

@@ -69,8 +69,7 @@ async function eraseKeyFields(redis: Redis, row: string): Promise<void> {
     const [next, found] = await redis.hscan(row, cursor, 'COUNT', scannedAtOnce)
     const names = found.filter((_, i) => i % 2 === 0)
     const going = names.filter((name) => name.startsWith('open:') || name.startsWith(keyWindows))
-    for (let i = 0; i < going.length; i += scannedAtOnce)
-      await redis.hdel(row, ...going.slice(i, i + scannedAtOnce))
+    if (going.length > 0) await redis.hdel(row, ...going)
     cursor = next
   } while (cursor !== '0')
 }

@@ -65,6 +65,9 @@ export function createKeyBook(redis: Redis, pepper: string) {
     /** A new key with the same properties; the old one dies after `graceS`, at once where that is 0. */
     rotateKey: (id: string, graceS: number, seed?: KeySeed, most?: number) =>
       asked(rotate({ redis, pepper, scripts, most }, id, graceS, seed)),
+    /** Forgets dead keys, of which there is at least one: they are then refused as if they had never been. */
+    forgetKeys: (ref: string, ids: readonly string[]) =>
+      asked(forget({ redis, scripts }, ref, ids)),
     /** The account's ref of a key. Throws `key_not_found`. */
     getKeyRef: (id: string) => asked(findRef(redis, id)),
     /** The key whose text this is. Throws `key_not_found`, also for a text that cannot be a key. */
@@ -143,6 +146,16 @@ async function list(redis: Redis, ref: string): Promise<readonly ApiKey[]> {
   for (let i = 0; i < hmacs.length; i += rowsAtOnce)
     all.push(...(await readKeys(redis, ref, hmacs.slice(i, i + rowsAtOnce))))
   return all
+}
+
+/** Last the index by id: after a crash, the rest of it leads to no key. */
+async function forget(
+  { redis, scripts }: Pick<KeyBookParts, 'redis' | 'scripts'>,
+  ref: string,
+  ids: readonly string[],
+): Promise<void> {
+  await scripts.run('forget', [keys.account(ref), keys.keyList(ref)], [ids.join(' ')])
+  await redis.hdel(keys.keyIds, ...ids)
 }
 
 async function revoke(redis: Redis, id: string): Promise<ApiKey> {

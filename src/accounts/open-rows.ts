@@ -22,20 +22,20 @@ export async function writeAccount(redis: Redis, ref: string, fields: RowFields)
 
 const amend = `
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
-return redis.call(ARGV[1], KEYS[1], ARGV[2], ARGV[3])`
+return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))`
 
-export interface RowChange {
+interface RowChange {
   readonly key: string
+  /** With HSETNX at most one. */
   readonly fields: RowFields
 }
 
-/** Sets fields of a row that exists; with HSETNX only those that have no value. */
+/** Sets fields of a row that exists; with HSETNX a field that has no value. */
 export async function amendRow(
   redis: Redis,
   command: 'HSET' | 'HSETNX',
   { key, fields }: RowChange,
 ): Promise<void> {
-  for (const [field, value] of Object.entries(fields)) {
-    await redis.eval(amend, 1, key, command, field, value)
-  }
+  const words = Object.entries(fields).flat()
+  if (words.length > 0) await redis.eval(amend, 1, key, command, ...words)
 }

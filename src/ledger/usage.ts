@@ -120,8 +120,9 @@ export interface BucketSums {
 }
 
 const readsAtOnce = 4
-/** Of each account one at a time is read. */
+/** Whole lists in memory: one of an account, and so many in all. */
 const lists = new FairTurns(readsAtOnce)
+/** Calls to Redis of lists, exports and the operator's walks. Runs inside of `lists`: one queue for both would wait for itself. */
 const reads = new FairTurns(readsAtOnce)
 /** Each is about a microsecond of work, here and in Redis. A bucket has one for each model and key, and is read whole. */
 const pieceFields = 2000

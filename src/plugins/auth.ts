@@ -57,7 +57,7 @@ const counted = lasting(() => ({
   refusedAccounts: new Map() satisfies Levels,
 }))
 
-/** An account may be refused as often as so many of its keys: no few of them can shut out the others. */
+/** An account may be refused as often as so many of its keys: fewer keys than that cannot shut out its others. */
 const keysOfAccount = 10
 
 const keyless: ReadonlySet<Route['access']> = new Set(['anybody', 'admin-token', 'cookie'])

@@ -135,12 +135,19 @@ async function discovery(settings: OidcSettings, timeoutMs: number): Promise<Con
   const inClear = issuer.startsWith('http:') ? [client.allowInsecureRequests] : []
   // Without this the library trusts the connection to the provider, and checks no signature.
   const execute = [...inClear, client.enableNonRepudiationChecks]
-  const options = { execute, timeout: timeoutMs / 1000, [client.customFetch]: boundedFetch }
+  const timeout = secondsOf(timeoutMs)
+  const options = { execute, timeout, [client.customFetch]: boundedFetch }
   return client
     .discovery(new URL(issuer), clientId, undefined, auth, options)
     .catch((cause: unknown) => {
       throw new GatewayError('login_unavailable', { cause })
     })
+}
+
+/** The library makes milliseconds of it again, and a timer takes no 16,100.000000000002. */
+function secondsOf(ms: number): number {
+  const seconds = ms / 1000
+  return Number.isInteger(seconds * 1000) ? seconds : Math.ceil(seconds)
 }
 
 /** `fetch` with an answer of at most 1 MiB, read whole: the library would read any length. */

@@ -3,9 +3,9 @@
 
 /** `<ref>`: the 12 base62 characters of an account. `hour` and `day`: whole hours and days since 1970 (UTC). */
 export const keys = {
-  /** hash: id, name, status, plan, external_id, metadata, created_at, granted, spent, reserved, owed, waived, minute, requests, tokens, `open:<key id>` (open holds of that key), suspended_at (ms; log-ins from before it are void), page_key (the id that all keys of the account page's playground have); of one that is deleted also closed_at, written_off (its books are closed), deleted_at (s) */
+  /** hash: id, name, status, plan, external_id, metadata, created_at, granted, spent, reserved, owed, waived, minute, requests, tokens, `open:<key id>` (open holds of that key), allowance, budget, `window` and `window:<key id>:<every>` (what budgets have used), archived and archived_last (journal entries in the store), suspended_at (ms; log-ins from before it are void), page_key (the id that all keys of the account page's playground have); of one that is deleted also closed_at, written_off (its books are closed), deleted_at (s) */
   account: (ref: string) => `{${ref}}:account`,
-  /** hash: id, name, hint, scopes, models, expires_at, revoked_at, created_at, last_used_at, rpm, tpm, concurrency, minute, requests, tokens */
+  /** hash: id, name, hint, scopes, models, expires_at, revoked_at, created_at, last_used_at, rpm, tpm, concurrency, minute, requests, tokens, budget, budget_of (the key that it has replaced, with which it counts) */
   key: (ref: string, hmac: string) => `{${ref}}:key:${hmac}`,
   /** hash: key id → hmac */
   keyList: (ref: string) => `{${ref}}:keys`,
@@ -13,7 +13,7 @@ export const keys = {
   holdLeases: (ref: string) => `{${ref}}:holds`,
   /** hash: hold id → amount, charge and usage so far, opaque meta */
   holdRows: (ref: string) => `{${ref}}:open`,
-  /** hash: hold id → what was charged, settled or reaped; hour of the hold id; EXPIRE 25 h */
+  /** hash: hold id → what was charged, settled or reaped; `<hold id>:waived` and `<hold id>:counted` (in windows of budgets), of reaped ones; hour of the hold id; EXPIRE 25 h */
   settled: (ref: string, hour: number) => `{${ref}}:settled:${hour}`,
   /** string: one credit's answer by idempotency key; EXPIRE 25 h */
   credit: (ref: string, id: string) => `{${ref}}:credit:${id}`,

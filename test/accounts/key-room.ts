@@ -9,10 +9,7 @@ t.test('keys that are dead for a day make room, others do not', async (t) => {
   const { client: redis } = await connectLink(t, (await startRedis(t)).socket)
   const accounts = createAccounts(redis, { plugins: new Map() })
   const { ref } = await accounts.createAccount({ name: 'a' })
-  const make = () =>
-    withKeyRoom({ redis, ref, listKeys: accounts.listKeys }, () =>
-      accounts.createKey(ref, {}, undefined, 3),
-    )
+  const make = () => withKeyRoom(accounts, ref, () => accounts.createKey(ref, {}, undefined, 3))
   const [old, young, good] = [await make(), await make(), await make()]
   const full = { code: 'key_limit_reached' }
   await t.rejects(make(), full)
@@ -38,7 +35,7 @@ t.test('with a key goes what the row of its account has for it', async (t) => {
   const { ref } = await accounts.createAccount({ name: 'a' })
   const row = keys.account(ref)
   const make = () =>
-    withKeyRoom({ redis, ref, listKeys: accounts.listKeys }, () =>
+    withKeyRoom(accounts, ref, () =>
       accounts.createKey(ref, { budget: { tokens: 5, every: 'day' } }, undefined, 3),
     )
   const die = async (id: string) => {

@@ -208,3 +208,19 @@ t.test(
     t.equal(await page.locator('.answer').count(), 0)
   },
 )
+
+t.test('a clock that is an hour fast takes one more key, and not one for each call', async (t) => {
+  const { enter } = await startPage(t, { browser })
+  const page = await enter('Playground')
+  let taken = 0
+  page.on('request', (request) => {
+    if (request.url().endsWith('/playground-key')) taken++
+  })
+  await page.clock.setSystemTime(Date.now() + 3_600_000)
+  for (let i = 0; i < 3; i++) {
+    await page.getByLabel('Your message').fill('Again')
+    await page.keyboard.press('Enter')
+    await page.locator('.figures').nth(i).waitFor()
+  }
+  t.equal(taken, 1)
+})

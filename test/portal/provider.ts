@@ -94,3 +94,11 @@ t.test('its answers are bounded in time and size', async (t) => {
   await t.rejects(hasty.begin(redirectUri), away)
   await t.rejects(hasty.endUrl(redirectUri), away)
 })
+
+t.test('every time limit is one that a timer takes', async (t) => {
+  const { issuer } = await startProvider(t, { redirectUri })
+  for (const timeoutMs of [16_100, 64_100, 10_000]) {
+    const provider = createProvider(settingsOf(issuer), { timeoutMs })
+    t.equal((await provider.metadata()).issuer, issuer, String(timeoutMs))
+  }
+})

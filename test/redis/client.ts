@@ -1,5 +1,5 @@
 // src/redis/client.ts: the client of a primary that Sentinels name, on real Sentinels. Single servers are tested in
-// redis.ts, Clusters in cluster.ts.
+// connect.ts, Clusters in cluster.ts.
 
 import t from 'tap'
 import { placeOf } from '../../src/redis/client.ts'

@@ -1,5 +1,5 @@
 // src/redis/join-writes.ts with two connections: each writes once a turn, and a turn is over when all have written. One
-// connection is tested in redis.ts.
+// connection is tested in connect.ts.
 
 import { setImmediate as turn } from 'node:timers/promises'
 import { Redis } from 'ioredis'

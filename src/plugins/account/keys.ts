@@ -39,11 +39,6 @@ export function keyRoutes(gateway: Gateway, route: PageRoute): readonly Route[] 
   const { max_keys: most } = portalSettings.of(config)
   const makePageKey = createPageKeys(gateway.redis, accountSettings.of(config).pepper)
   const pageKeys = createAllowance(pageKeysPerMinute, counted(gateway).pageKeys)
-  const roomOf = ({ ref }: Login) => ({
-    redis: gateway.redis.client,
-    ref,
-    listKeys: accounts.listKeys,
-  })
   const ownKey = async ({ params }: Exchange, { ref }: Login) => {
     const id = params.id ?? ''
     if ((await accounts.getKeyRef(id)) !== ref) throw new GatewayError('key_not_found')
@@ -63,7 +58,7 @@ export function keyRoutes(gateway: Gateway, route: PageRoute): readonly Route[] 
       return once(gateway, x, {
         seed: newKeySeed(ref),
         create: (seed) =>
-          withKeyRoom(roomOf(login), () => accounts.createKey(ref, given, seed, most)),
+          withKeyRoom(accounts, login.ref, () => accounts.createKey(ref, given, seed, most)),
       })
     }),
     route('PATCH keys/:id', async (x, login) => {
@@ -79,7 +74,7 @@ export function keyRoutes(gateway: Gateway, route: PageRoute): readonly Route[] 
       return once(gateway, x, {
         seed: newKeySeed(login.ref),
         create: (seed) =>
-          withKeyRoom(roomOf(login), () => accounts.rotateKey(id, grace, seed, most)),
+          withKeyRoom(accounts, login.ref, () => accounts.rotateKey(id, grace, seed, most)),
       })
     }),
     route('POST playground-key', async (_x, login) => {

@@ -3,7 +3,11 @@
 
 import { ApiError, account, request } from './api.js'
 
-/** @typedef {{ key: string, expires_at: number | null }} Kept */
+/**
+ * @typedef {object} Kept
+ * @property {string} key
+ * @property {number | null} renew_at Unix seconds; null: when it is refused
+ */
 
 const place = 'playground-key'
 /** Taken anew before it ends, so that no answer is begun with a key that is about to. */
@@ -34,15 +38,20 @@ export async function withKey(path, call = {}) {
 /** @returns {Promise<string>} */
 async function keyOf() {
   const kept = /** @type {Kept | null} */ (JSON.parse(sessionStorage.getItem(place) ?? 'null'))
-  if (kept && (kept.expires_at ?? Infinity) > Date.now() / 1000 + spareSeconds) return kept.key
+  if (kept && (kept.renew_at ?? Infinity) > Date.now() / 1000) return kept.key
   asked ??= take().finally(() => (asked = undefined))
   return await asked
 }
 
 async function take() {
-  const made = /** @type {Kept} */ (await account('playground-key', { method: 'POST' }))
-  sessionStorage.setItem(place, JSON.stringify({ key: made.key, expires_at: made.expires_at }))
-  return made.key
+  const { key, expires_at } = /** @type {{ key: string, expires_at: number }} */ (
+    await account('playground-key', { method: 'POST' })
+  )
+  // The log-in is about to end and its keys with it, or this clock is wrong: a new key would be no better.
+  const isShort = expires_at - spareSeconds <= Date.now() / 1000
+  const renew_at = isShort ? null : expires_at - spareSeconds
+  sessionStorage.setItem(place, JSON.stringify({ key, renew_at }))
+  return key
 }
 
 /**
