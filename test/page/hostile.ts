@@ -107,7 +107,7 @@ t.test('names of accounts and keys, notes, models and files with markup are text
     browser,
     script: chat({ chunks: 1 }),
     name: markup,
-    account: 'currency: { code: XXX, tokens: 1000 }',
+    account: 'currency: { code: XTS, tokens: 1000 }',
   })
   const { enter, gateway, account } = world
   const { id, key } = await gateway.keyFor(account.id, { name: markup })
