@@ -21,6 +21,7 @@ import { judgeEnding, terminal } from './endings.ts'
 import type { Ending } from './endings.ts'
 import { forgetBody, incomplete, outcome } from './generating.ts'
 import type { Generation } from './generating.ts'
+import { Pacing } from './pacing.ts'
 
 export interface RelayEnd {
   readonly ending: Ending
@@ -30,8 +31,6 @@ export interface RelayEnd {
 
 /** So long the relay waits for usage and [DONE] after a finish. */
 const afterFinishMs = 2000
-/** So long a backend may take to close its answer after [DONE], so that the connection can be used again. */
-const closingMs = 1000
 
 /** So much without content is held back. Then the answer begins all the same, because nothing may grow without bound. */
 const heldBytes = 1024 * 1024
@@ -40,6 +39,7 @@ export class Relay {
   readonly backend: BackendAnswer
   readonly #generation: Generation
   readonly #signal: AbortSignal
+  readonly #pacing: Pacing
   readonly #reader: SseReader
   readonly #opened = Promise.withResolvers<void>()
   readonly #ended = Promise.withResolvers<Ending>()
@@ -60,9 +60,10 @@ export class Relay {
   #waiting: (() => void)[] | undefined
 
   constructor(generation: Generation, backend: BackendAnswer) {
-    const { limits, deadline } = generation
+    const { limits, deadline, request } = generation
     this.#generation = generation
     this.backend = backend
+    this.#pacing = new Pacing(backend, request.model.flushMs ?? limits.flushMs)
     this.#signal = deadline.signal
     this.#reader = new SseReader(limits.sseLineBytes)
     if (this.#signal.aborted) this.#onAbort()
@@ -205,6 +206,7 @@ export class Relay {
   readonly #onDepart = (reason: unknown) => {
     if (this.#isDeparting || this.#isEnded) return
     this.#isDeparting = true
+    this.#pacing.hurry()
     this.#goOn()
     this.#isUnwanted = isUnwanted(reason)
     const { deadline, meter } = this.#generation
@@ -246,7 +248,8 @@ export class Relay {
     // Once the end is known, `pump` returns the rest: a terminal in it must not be seen too early.
     if (!out || this.#isEnded || this.#frames === '') return
     this.#heartbeat?.refresh()
-    if (!out.write(this.#takeFrames())) void this.#waitForClient(out)
+    if (out.write(this.#takeFrames())) this.#pacing.rest()
+    else void this.#waitForClient(out)
   }
 
   #takeFrames(): string {
@@ -273,11 +276,8 @@ export class Relay {
     if (this.#isEnded) return
     this.#isEnded = true
     this.#ended.resolve(ending)
-    if (ending.kind !== 'complete') return this.backend.abort()
-    // A connection can be used again when its answer is read to the end.
-    const closing = setTimeout(() => this.backend.abort(), closingMs)
-    void this.backend.ended.then(() => clearTimeout(closing))
-    this.backend.stream.resume()
+    if (ending.kind === 'complete') this.#pacing.finish()
+    else this.#pacing.abort()
   }
 
   #release(): void {

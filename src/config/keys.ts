@@ -5,7 +5,7 @@
 
 import { defaultAdmin, defaultPort } from './host-port.ts'
 import { storeKeys } from '../store/drivers.ts'
-import { models } from './model-keys.ts'
+import { longestFlushMs, models } from './model-keys.ts'
 import { plans } from './plan-keys.ts'
 import { bytes, duration, path, pemFile, secret, withLater, z, type Schema } from './schema.ts'
 import { cidr, host, hostPort, port, redisUrl } from './words.ts'
@@ -120,6 +120,11 @@ export const limits = z.strictObject({
   first_byte: duration()
     .prefault('30s')
     .describe('If a backend has sent no content of a stream after this time, the client gets 200.'),
+  flush: duration({ min: 0, max: longestFlushMs })
+    .prefault('0ms')
+    .describe(
+      'The longest time for which an event of a stream may wait, so that several are read and written at once; 0ms: none waits. The first content never waits, and no event waits whose stream is slower than this.',
+    ),
   session_first_event: duration()
     .prefault('5s')
     .describe(

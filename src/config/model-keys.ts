@@ -164,6 +164,9 @@ export const timeouts = z.strictObject({
     ),
 })
 
+/** Of an event, so that several go out in one write. */
+export const longestFlushMs = 1000
+
 export const defaultContextWindow = 128_000
 export const defaultMaxOutputTokens = 4096
 
@@ -195,6 +198,9 @@ export const model = z.strictObject({
     .default(['chat'])
     .describe('The endpoints of /v1 that the model serves.'),
   timeouts: timeouts.prefault({}).describe('How long the backend may take.'),
+  flush: duration({ min: 0, max: longestFlushMs })
+    .optional()
+    .describe('In place of `limits.flush`, for this model.'),
   retry_on_timeout: z
     .boolean()
     .default(false)

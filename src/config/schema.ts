@@ -58,11 +58,14 @@ export function duration({ min = 1, max = longestTimerMs } = {}) {
     .transform((text, ctx) => {
       const ms = parseUnit(text, msOf)
       if (ms < min) return refuse(ctx, `is too short; at least ${min}ms`)
-      if (ms > max) return refuse(ctx, `is too long; at most ${Math.floor(max / msPerHour)}h`)
+      if (ms > max) return refuse(ctx, `is too long; at most ${longest(max)}`)
       return ms
     })
     .register(kinds, { kind: 'duration' })
 }
+
+const longest = (ms: number): string =>
+  ms < msPerHour ? `${ms}ms` : `${Math.floor(ms / msPerHour)}h`
 
 /** `64KiB 100MiB` or a plain integer → bytes; at least `min`, by default 1. */
 export function bytes({ min = 1, max = Number.MAX_SAFE_INTEGER } = {}) {

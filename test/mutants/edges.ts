@@ -181,6 +181,9 @@ export const edgeMutants: readonly Mutant[] = [
     'chat/generation.ts',
   ),
   one('chat/relay.ts', 'deadline.resume()', ''),
+  one('chat/pacing.ts', 'process.nextTick(this.#pause)', 'this.#pause()'),
+  one('chat/pacing.ts', 'this.#socket.resume()', ''),
+  one('chat/relay.ts', 'this.#pacing.hurry()', '', 'chat/pacing.ts'),
   one('chat/relay.ts', 'this.#generation.deadline.resume()', ''),
   one('chat/relay.ts', 'else if (this.#frames.length > heldBytes) this.#open()', ''),
   one(
