@@ -5,7 +5,7 @@ import { keyWindows } from '../budget.ts'
 import { isCluster } from '../redis/client.ts'
 import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
-import { keys } from '../redis/redis.ts'
+import { keys } from '../redis/keys.ts'
 import { forgetNames } from './account-names.ts'
 import { redisSeconds } from './key-rows.ts'
 

@@ -3,7 +3,7 @@
 // to be given back.
 
 import type { Redis } from '../redis/client.ts'
-import { keys } from '../redis/redis.ts'
+import { keys } from '../redis/keys.ts'
 
 /** Fields in the hash of all owners. */
 export const ownerFields = {

@@ -3,7 +3,7 @@
 import { keyWindow, parseBudget } from '../budget.ts'
 import type { BudgetState } from '../budget.ts'
 import type { Redis } from '../redis/client.ts'
-import { keys } from '../redis/redis.ts'
+import { keys } from '../redis/keys.ts'
 
 /** As the admin API shows it. */
 export interface ApiKey {

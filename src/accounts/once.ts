@@ -10,7 +10,7 @@ import { json } from '../exchange.ts'
 import type { Answer, Exchange } from '../exchange.ts'
 import { asked } from '../redis/asked.ts'
 import type { Redis } from '../redis/client.ts'
-import { keys } from '../redis/redis.ts'
+import { keys } from '../redis/keys.ts'
 import { idempotencyKey } from '../http/headers.ts'
 import { seal, unseal } from './seal.ts'
 

@@ -3,7 +3,7 @@
 
 import type { Redis } from '../redis/client.ts'
 import { GatewayError } from '../errors.ts'
-import { keys } from '../redis/redis.ts'
+import { keys } from '../redis/keys.ts'
 
 type RowFields = Readonly<Record<string, string | number>>
 

@@ -8,7 +8,7 @@ import type { Redis } from '../redis/client.ts'
 import { GatewayError } from '../errors.ts'
 import type { LimitState } from '../errors.ts'
 import { networkOf } from '../http/client-address.ts'
-import { keys } from '../redis/redis.ts'
+import { keys } from '../redis/keys.ts'
 
 /** Counts one request of an account against `perMinute`. Throws rate_limit_exceeded, or ledger_unavailable when Redis is away. */
 export function createRequestRate(redis: Redis) {

@@ -4,7 +4,7 @@
 
 import { asked } from '../redis/asked.ts'
 import { isId } from '../ids.ts'
-import { keys } from '../redis/redis.ts'
+import { keys } from '../redis/keys.ts'
 import { createScripts, numberAt } from '../redis/scripts.ts'
 import type { ScriptLibrary, ScriptLink } from '../redis/scripts.ts'
 

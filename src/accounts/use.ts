@@ -2,7 +2,7 @@
 // of one moment.
 
 import type { Config } from '../config/config.ts'
-import { keys } from '../redis/redis.ts'
+import { keys } from '../redis/keys.ts'
 import { createScripts, numberAt } from '../redis/scripts.ts'
 import type { ScriptLibrary, ScriptLink } from '../redis/scripts.ts'
 import { planNamed, quotaOf } from './plan.ts'

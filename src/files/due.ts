@@ -5,7 +5,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
-import { keys } from '../redis/redis.ts'
+import { keys } from '../redis/keys.ts'
 import { isUnclear, numberAt, unavailable } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
 

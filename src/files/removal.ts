@@ -3,7 +3,7 @@
 
 import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
-import { keys } from '../redis/redis.ts'
+import { keys } from '../redis/keys.ts'
 import type { ObjectStore } from '../store/store.ts'
 import { announced, dueMember, persistently } from './due.ts'
 import { objectName } from './file-row.ts'

@@ -4,7 +4,7 @@
 
 import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
-import { keys } from '../redis/redis.ts'
+import { keys } from '../redis/keys.ts'
 import { numberAt, textAt } from '../redis/scripts.ts'
 import { unlessAborted } from '../sharing/patience.ts'
 import type { ObjectStore } from '../store/store.ts'

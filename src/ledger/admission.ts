@@ -6,7 +6,7 @@
 import type { Plan, Price } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import type { ErrorDetails } from '../errors.ts'
-import { accountKeys, keys } from '../redis/redis.ts'
+import { accountKeys, keys } from '../redis/keys.ts'
 import { allowanceWords } from './allowances.ts'
 import type { Gate } from './gate.ts'
 import type { Hold } from './hold.ts'

@@ -3,7 +3,7 @@
 
 import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
-import { accountKeys, keys } from '../redis/redis.ts'
+import { accountKeys, keys } from '../redis/keys.ts'
 import type { ObjectStore } from '../store/store.ts'
 import type { OldEntries, OldReader, ReadOptions } from './journal.ts'
 import { beyond, compareIds } from './transaction.ts'

@@ -2,7 +2,7 @@
 
 import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
-import { keys } from '../redis/redis.ts'
+import { keys } from '../redis/keys.ts'
 import { countIn, parseAllowance, parseCounted, wrongWindows } from './allowances.ts'
 import type { CountedTokens } from './allowances.ts'
 import { parseHoldRow } from './hold-rows.ts'

@@ -2,7 +2,7 @@
 // ended. Its journal stays, and adds up. Both steps may be repeated, by any gateway.
 
 import { GatewayError } from '../errors.ts'
-import { accountKeys } from '../redis/redis.ts'
+import { accountKeys } from '../redis/keys.ts'
 import { numberAt, unavailable } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
 import type { Gate } from './gate.ts'

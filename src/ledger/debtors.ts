@@ -3,7 +3,7 @@
 // A debtor that is missing in the set (a killed gateway, a Redis that forgot) is found when all accounts are read.
 
 import type { Redis } from '../redis/client.ts'
-import { keys } from '../redis/redis.ts'
+import { keys } from '../redis/keys.ts'
 import { refsInGroups } from './audit.ts'
 
 export type Debtors = ReturnType<typeof createDebtors>

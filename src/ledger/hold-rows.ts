@@ -3,7 +3,7 @@
 
 import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
-import { keys } from '../redis/redis.ts'
+import { keys } from '../redis/keys.ts'
 import { parseCounted } from './allowances.ts'
 import type { CountedIn } from './allowances.ts'
 import type { Progress } from './hold.ts'

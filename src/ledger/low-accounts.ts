@@ -1,7 +1,7 @@
 // How many accounts have little left, for a gauge. All accounts are looked at, a thousand at a time, as the debtors are.
 
 import type { Redis } from '../redis/client.ts'
-import { keys } from '../redis/redis.ts'
+import { keys } from '../redis/keys.ts'
 import { refsInGroups } from './audit.ts'
 
 const chunk = 1000

@@ -2,7 +2,7 @@
 // Sending one twice is harmless: the scripts know it by its id. A settlement is made here, of the end of a hold's work, and
 // its reply is read here; a credit is made in credit.ts. When an order is sent, and again, is the outbox' business.
 
-import { accountKeys, keys } from '../redis/redis.ts'
+import { accountKeys, keys } from '../redis/keys.ts'
 import { numberAt } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
 import { noProgress } from './hold.ts'

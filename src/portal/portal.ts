@@ -4,7 +4,7 @@
 // has. Knows no HTTP.
 
 import { GatewayError } from '../errors.ts'
-import { keys } from '../redis/redis.ts'
+import { keys } from '../redis/keys.ts'
 import { createScripts, textAt } from '../redis/scripts.ts'
 import type { ScriptLibrary, ScriptLink } from '../redis/scripts.ts'
 import { entryOf, newSecret } from './secrets.ts'

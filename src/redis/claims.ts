@@ -6,7 +6,7 @@
 import { hash } from 'node:crypto'
 import { asked } from './asked.ts'
 import { GatewayError } from '../errors.ts'
-import { keys } from './redis.ts'
+import { keys } from './keys.ts'
 import { createScripts } from './scripts.ts'
 import type { ScriptLibrary, ScriptsOptions, WordsOf } from './scripts.ts'
 

@@ -11,7 +11,7 @@ import { watchNodes } from './cluster.ts'
 import type { ClusterNodes } from './cluster.ts'
 import { createWrites } from './join-writes.ts'
 import { parseInfo, whyNoGroup, whyNoSingle } from './server-kind.ts'
-import { keys } from './redis.ts'
+import { keys } from './keys.ts'
 
 export interface RedisLink {
   readonly client: Redis

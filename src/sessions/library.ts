@@ -1,7 +1,7 @@
 // The Lua scripts that keep sessions and their messages, as
 // redis/scripts.ts loads them, and the keys that most scripts take.
 
-import { keys } from '../redis/redis.ts'
+import { keys } from '../redis/keys.ts'
 import type { ScriptLibrary, Scripts, WordsOf } from '../redis/scripts.ts'
 
 /** What stands before the scripts that share something. What an account has stored comes first: files count in the same row. */

@@ -3,7 +3,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { nameOwner, takeName } from '../../src/accounts/account-names.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { connectLink } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 

@@ -4,7 +4,7 @@ import type { Redis } from '../../src/redis/client.ts'
 import { createAccounts } from '../../src/accounts/accounts.ts'
 import type { Accounts } from '../../src/accounts/accounts.ts'
 import { newAccountSeed } from '../../src/accounts/accounts.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { connectLink } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { createAccounts } from '../../src/accounts/accounts.ts'
 import { withKeyRoom } from '../../src/accounts/key-room.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { connectLink } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 

@@ -2,7 +2,7 @@
 
 import t from 'tap'
 import { readKeys, redisSeconds, statusOf } from '../../src/accounts/key-rows.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { connectLink, makeAccount } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 

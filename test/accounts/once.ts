@@ -1,5 +1,5 @@
 import t from 'tap'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { refusal, startAdmin } from '../fixtures/admin-listener.ts'
 
 t.test('one Idempotency-Key creates once; the key it made is nowhere readable', async (t) => {

@@ -2,7 +2,7 @@
 
 import t from 'tap'
 import { amendRow, writeAccount } from '../../src/accounts/open-rows.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { connectLink } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Redis } from '../../src/redis/client.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { SessionBook } from '../../src/sessions/sessions.ts'
 import { openSessions } from '../fixtures/sessions.ts'
 import { until } from '../fixtures/until.ts'

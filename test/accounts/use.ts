@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createUseReader } from '../../src/accounts/use.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { makeAccount, openFor, unlimited } from '../fixtures/ledger.ts'
 
 const plan = {

@@ -12,7 +12,7 @@ import { announce } from '../../src/files/due.ts'
 import { objectName } from '../../src/files/file-row.ts'
 import { FileBook } from '../../src/files/files.ts'
 import { Sweeper } from '../../src/files/sweeper.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { startDelayProxy } from '../fixtures/delay-proxy.ts'
 import type { DelayProxy } from '../fixtures/delay-proxy.ts'
 import {

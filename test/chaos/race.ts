@@ -2,7 +2,7 @@
 
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { codeOf, spawnGateway } from '../fixtures/gateway.ts'

@@ -2,7 +2,7 @@
 // have ended, or to last for an hour more: holds are reaped too early and opened again, and each is charged once.
 
 import t from 'tap'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { startClockProxy } from '../fixtures/clock-proxy.ts'

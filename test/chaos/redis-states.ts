@@ -5,7 +5,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { setImmediate as turn } from 'node:timers/promises'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { useSessionsAndFiles } from '../fixtures/every-part.ts'

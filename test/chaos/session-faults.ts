@@ -3,7 +3,7 @@
 // used again.
 
 import t from 'tap'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { countText } from '../../src/tokens/count-pieces.ts'
 import { durable } from '../fixtures/aof.ts'
 import { startBackend } from '../fixtures/backend.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { startCli } from '../fixtures/cli.ts'
 import { makeHold, newHoldId, used } from '../fixtures/ledger.ts'
 

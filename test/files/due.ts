@@ -12,7 +12,7 @@ import {
 import { FileBook } from '../../src/files/files.ts'
 import { Sweeper } from '../../src/files/sweeper.ts'
 import { newRef } from '../../src/accounts/api-key.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { unavailable } from '../../src/redis/scripts.ts'
 import { startDelayProxy } from '../fixtures/delay-proxy.ts'
 import {

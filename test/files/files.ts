@@ -3,7 +3,7 @@ import t from 'tap'
 import { uploadLeaseMs } from '../../src/files/files.ts'
 import { newId } from '../../src/ids.ts'
 import { newRef } from '../../src/accounts/api-key.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import {
   addFile,
   addSession,

@@ -1,7 +1,7 @@
 // The Lua of the files.
 
 import t from 'tap'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import {
   addFile,
   addSession,

@@ -1,7 +1,7 @@
 import { mock } from 'node:test'
 import t from 'tap'
 import { objectName } from '../../src/files/file-row.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import {
   addFile,
   addSession,

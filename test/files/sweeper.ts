@@ -1,7 +1,7 @@
 import t from 'tap'
 import { objectName } from '../../src/files/file-row.ts'
 import { newRef } from '../../src/accounts/api-key.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import {
   addFile,
   addSession,

@@ -3,7 +3,7 @@
 
 import t from 'tap'
 import { inlineBytes } from '../../src/files/file-reference.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { chat as model } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { balanceOf, differencesOf } from '../fixtures/money.ts'

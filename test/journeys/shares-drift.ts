@@ -5,7 +5,7 @@
 import type { Redis } from '../../src/redis/client.ts'
 import t from 'tap'
 import type { Test } from 'tap'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { openSessions } from '../fixtures/sessions.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import type { Script } from '../fixtures/backend.ts'

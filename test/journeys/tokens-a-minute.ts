@@ -9,7 +9,7 @@ import { startGateway } from '../fixtures/gateway.ts'
 import { connectLink } from '../fixtures/ledger.ts'
 import { refOf } from '../fixtures/money.ts'
 import { chatOf } from '../fixtures/session-chat.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 
 const plans = `
 plans:

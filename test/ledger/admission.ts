@@ -9,7 +9,7 @@ import type { Hold } from '../../src/ledger/hold.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
 import { hourOfHold } from '../../src/ledger/hold-rows.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import {
   connectLink,
   makeAccount,

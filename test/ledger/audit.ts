@@ -2,7 +2,7 @@
 
 import t from 'tap'
 import { audit } from '../../src/ledger/audit.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { makeAccount, openOn, request, topUp, used } from '../fixtures/ledger.ts'
 import { pick } from '../fixtures/pick.ts'
 

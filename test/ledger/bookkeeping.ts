@@ -3,7 +3,7 @@
 import t from 'tap'
 import type { Credited } from '../../src/ledger/bookkeeping.ts'
 import type { Ledger } from '../../src/ledger/ledger.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { cutOff, durable } from '../fixtures/aof.ts'
 import { diskStore } from '../../src/store/disk.ts'
 import {

@@ -6,7 +6,7 @@ import { budgetText } from '../../src/budget.ts'
 import { parseHoldRow } from '../../src/ledger/hold-rows.ts'
 import type { Ledger } from '../../src/ledger/ledger.ts'
 import { releaseOrder, sendOrder } from '../../src/ledger/orders.ts'
-import { accountKeys, keys } from '../../src/redis/redis.ts'
+import { accountKeys, keys } from '../../src/redis/keys.ts'
 import { openWindows, shortWindows } from '../fixtures/borders.ts'
 import {
   connectLink,

@@ -4,7 +4,7 @@ import t from 'tap'
 import { audit } from '../../src/ledger/audit.ts'
 import { createClosing, writeOffNote } from '../../src/ledger/closing.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
 import {
   makeAccount,

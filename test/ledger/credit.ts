@@ -6,7 +6,7 @@ import { sendOrder, settleOrder } from '../../src/ledger/orders.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
 import { creditOrder } from '../../src/ledger/credit.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import {
   makeAccount,
   makeHold,

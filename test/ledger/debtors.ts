@@ -2,7 +2,7 @@
 
 import t from 'tap'
 import { createDebtors } from '../../src/ledger/debtors.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { makeAccount, openOn, request, topUp, untilRow, used } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { until } from '../fixtures/until.ts'

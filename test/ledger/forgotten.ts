@@ -5,7 +5,7 @@ import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Hold } from '../../src/ledger/hold.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { cutOff, durable } from '../fixtures/aof.ts'
 import {
   connectLink,

@@ -3,7 +3,7 @@
 import { mock } from 'node:test'
 import t from 'tap'
 import { createHoldReader, hourOfHold, parseHoldRow } from '../../src/ledger/hold-rows.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import {
   makeAccount,
   newHoldId,

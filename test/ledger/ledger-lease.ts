@@ -4,7 +4,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { ledgerScripts } from '../../src/ledger/library.ts'
-import { accountKeys, keys } from '../../src/redis/redis.ts'
+import { accountKeys, keys } from '../../src/redis/keys.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
 import {
   makeAccount,

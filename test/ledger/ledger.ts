@@ -5,7 +5,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { GatewayError } from '../../src/errors.ts'
 import { Hold } from '../../src/ledger/hold.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import {
   makeAccount,
   newHoldId,

@@ -2,10 +2,10 @@
 
 import t from 'tap'
 import { hourOfHold } from '../../src/ledger/hold-rows.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { makeAccount, openOn, request, usageList, used } from '../fixtures/ledger.ts'
 
-t.test('the keys that the scripts derive are those that redis.ts names', async (t) => {
+t.test('the keys that the scripts derive are those that keys.ts names', async (t) => {
   const { link, ledger } = await openOn(t)
   const caller = await makeAccount(link)
   const { ref, hmac } = caller

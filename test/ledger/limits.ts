@@ -4,7 +4,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import type { Plan } from '../../src/config/config.ts'
 import { planArgument } from '../../src/ledger/admission.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import {
   connectLink,
   makeAccount,

@@ -2,7 +2,7 @@
 
 import t from 'tap'
 import { countLow } from '../../src/ledger/low-accounts.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { makeAccount, openOn, request, topUp, used } from '../fixtures/ledger.ts'
 
 t.test('what is held is not available; without a number nobody is counted', async (t) => {

@@ -11,7 +11,7 @@ import {
 } from '../../src/ledger/orders.ts'
 import type { SettleOrder } from '../../src/ledger/orders.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
 import {
   makeAccount,

@@ -6,7 +6,7 @@ import type { Plan } from '../../src/config/config.ts'
 import { createArchive } from '../../src/ledger/archive.ts'
 import { hourOfHold } from '../../src/ledger/hold-rows.ts'
 import { releaseOrder, sendOrder } from '../../src/ledger/orders.ts'
-import { accountKeys, keys } from '../../src/redis/redis.ts'
+import { accountKeys, keys } from '../../src/redis/keys.ts'
 import { diskStore } from '../../src/store/disk.ts'
 import { openWindows, shortWindows } from '../fixtures/borders.ts'
 import {

@@ -7,7 +7,7 @@ import { createArchive } from '../../src/ledger/archive.ts'
 import { hourOfHold } from '../../src/ledger/hold-rows.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
 import { sendOrder, settleOrder } from '../../src/ledger/orders.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
 import { diskStore } from '../../src/store/disk.ts'
 import {

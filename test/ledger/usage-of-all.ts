@@ -10,7 +10,7 @@ import {
 } from '../../src/ledger/usage-of-all.ts'
 import type { UsageOfAllQuery } from '../../src/ledger/usage-of-all.ts'
 import type { UsageRow } from '../../src/ledger/usage.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { makeAccount, openOn } from '../fixtures/ledger.ts'
 import { pick } from '../fixtures/pick.ts'
 

@@ -4,7 +4,7 @@ import t from 'tap'
 import { openBrowser, settled, shows, startPage } from '../fixtures/page-browser.ts'
 import { connectLink } from '../fixtures/ledger.ts'
 import { refOf } from '../fixtures/money.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 
 const browser = await openBrowser(t)
 

@@ -5,7 +5,7 @@ import { keyReader } from '../../src/accounts/api-key.ts'
 import { createPageKeys } from '../../src/portal/page-keys.ts'
 import { createPortal } from '../../src/portal/portal.ts'
 import { entryOf } from '../../src/portal/secrets.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { openOn } from '../fixtures/ledger.ts'
 
 async function start(t: Test) {

@@ -3,7 +3,7 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { connect } from '../../src/redis/connect.ts'
 import type { ConnectOptions, RedisLink } from '../../src/redis/connect.ts'
 import { startCluster } from '../fixtures/redis-cluster.ts'

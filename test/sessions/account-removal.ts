@@ -2,7 +2,7 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { newId } from '../../src/ids.ts'
 import { createAccountRemoval } from '../../src/sessions/account-removal.ts'
 import { chat, endless } from '../fixtures/backend-model.ts'

@@ -3,7 +3,7 @@
 import { claimOf } from '../../src/redis/claims.ts'
 import t from 'tap'
 import { newId } from '../../src/ids.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { freePort } from '../fixtures/free-port.ts'
 import { addMessage, openSessions } from '../fixtures/sessions.ts'
 import { until } from '../fixtures/until.ts'

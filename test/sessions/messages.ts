@@ -1,7 +1,7 @@
 import t from 'tap'
 import { newId } from '../../src/ids.ts'
 import { newRef } from '../../src/accounts/api-key.ts'
-import { keys } from '../../src/redis/redis.ts'
+import { keys } from '../../src/redis/keys.ts'
 import { addMessage, openSessions } from '../fixtures/sessions.ts'
 
 const oldest = { limit: 20, order: 'asc' } as const

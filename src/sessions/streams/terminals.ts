@@ -3,7 +3,7 @@
 
 import { asked } from '../../redis/asked.ts'
 import type { Redis } from '../../redis/client.ts'
-import { keys } from '../../redis/redis.ts'
+import { keys } from '../../redis/keys.ts'
 
 export interface TerminalsOptions {
   readonly redis: Redis

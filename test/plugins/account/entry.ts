@@ -1,5 +1,5 @@
 import t from 'tap'
-import { keys } from '../../../src/redis/redis.ts'
+import { keys } from '../../../src/redis/keys.ts'
 import { browserOf, cookieIn, startPortal } from '../../fixtures/account-page.ts'
 import { refusedWith } from '../../fixtures/gateway.ts'
 

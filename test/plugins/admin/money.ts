@@ -1,5 +1,5 @@
 import t from 'tap'
-import { keys } from '../../../src/redis/redis.ts'
+import { keys } from '../../../src/redis/keys.ts'
 import { refusal, startAdmin } from '../../fixtures/admin-listener.ts'
 import { parseCsv } from '../../fixtures/csv.ts'
 import { adminToken, send } from '../../fixtures/gateway.ts'

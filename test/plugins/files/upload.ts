@@ -3,7 +3,7 @@
 import { hash } from 'node:crypto'
 import t from 'tap'
 import { newId } from '../../../src/ids.ts'
-import { keys } from '../../../src/redis/redis.ts'
+import { keys } from '../../../src/redis/keys.ts'
 import { filesYaml, startFiles, startUpload } from '../../fixtures/files-http.ts'
 import { codeOf, refusedWith } from '../../fixtures/gateway.ts'
 import { until } from '../../fixtures/until.ts'

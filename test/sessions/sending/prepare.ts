@@ -10,7 +10,7 @@ import { parseSend } from '../../../src/sessions/sending/parse-send.ts'
 import { fileRow } from '../../fixtures/file-rows.ts'
 import { openStreams, rowOf } from '../../fixtures/stream.ts'
 import { modelOf, targetOf } from '../../fixtures/target.ts'
-import { keys } from '../../../src/redis/redis.ts'
+import { keys } from '../../../src/redis/keys.ts'
 import type { Opened } from '../../fixtures/stream.ts'
 
 const target = targetOf('http://127.0.0.1:1')

@@ -2,7 +2,7 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
-import { keys } from '../../../src/redis/redis.ts'
+import { keys } from '../../../src/redis/keys.ts'
 import { Assembly } from '../../../src/sessions/streams/assembly.ts'
 import { Lost } from '../../../src/sessions/streams/lost.ts'
 import { Recording } from '../../../src/sessions/streams/recording.ts'

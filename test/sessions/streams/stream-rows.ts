@@ -3,7 +3,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { newId } from '../../../src/ids.ts'
-import { keys } from '../../../src/redis/redis.ts'
+import { keys } from '../../../src/redis/keys.ts'
 import { readContext } from '../../../src/sessions/sending/prepare.ts'
 import type { Context } from '../../../src/sessions/sending/prepare.ts'
 import type { BeginRequest } from '../../../src/sessions/streams/stream-rows.ts'

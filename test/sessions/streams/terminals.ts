@@ -2,7 +2,7 @@
 
 import t from 'tap'
 import { newId } from '../../../src/ids.ts'
-import { keys } from '../../../src/redis/redis.ts'
+import { keys } from '../../../src/redis/keys.ts'
 import { openStreams } from '../../fixtures/stream.ts'
 
 t.test('a terminal is given once a number to those who were ahead', async (t) => {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { accountKeys, keys } from '../../src/redis/redis.ts'
+import { accountKeys, keys } from '../../src/redis/keys.ts'
 
 const ofNoAccount: readonly string[] = ['answeredState', 'adminClaim']
 
