@@ -67,36 +67,49 @@ export function createAllowance(
 ) {
   const perMs = perMinute / 60_000
   const leftOf = ({ left, atMs }: Level) => Math.min(perMinute, left + (now() - atMs) * perMs)
-  return {
-    /** Uses units; the rest may fall below zero. */
-    use(key: string, amount: number): void {
-      const level = levels.get(key)
-      const left = level ? leftOf(level) : perMinute
-      levels.delete(key)
-      levels.set(key, { left: left - amount, atMs: now() })
-      if (levels.size > maxKeys) levels.delete(levels.keys().next().value ?? '')
-    },
-    /** Milliseconds until a unit is left again; 0 while one is. Synchronous. */
-    waitMs(key: string): number {
-      const level = levels.get(key)
-      const left = level ? leftOf(level) : perMinute
-      return left >= 1 ? 0 : Math.ceil((1 - left) / perMs)
-    },
+  /** Uses units; the rest may fall below zero. */
+  const use = (key: string, amount: number): void => {
+    const level = levels.get(key)
+    const left = level ? leftOf(level) : perMinute
+    levels.delete(key)
+    levels.set(key, { left: left - amount, atMs: now() })
+    if (levels.size > maxKeys) levels.delete(levels.keys().next().value ?? '')
   }
+  /** The error for who asks while no unit is left. `what` is a sentence: of what there were too many. */
+  const refusal = (key: string, what: string): GatewayError | undefined => {
+    const level = levels.get(key)
+    const left = level ? leftOf(level) : perMinute
+    return left < 1 ? tooOften(Math.ceil((1 - left) / perMs), what) : undefined
+  }
+  const take = (key: string, what: string): void => {
+    const error = refusal(key, what)
+    if (error) throw error
+    use(key, 1)
+  }
+  return { use, refusal, take }
+}
+
+function tooOften(retryAfterMs: number, what: string): GatewayError {
+  const message = `${what} Wait as Retry-After says.`
+  return new GatewayError('rate_limit_exceeded', { retryAfterMs, message })
 }
 
 /**
- * Counts a failure of an address and returns 0, or returns the milliseconds until its failures are counted and answered
- * plainly again. Not called for requests that succeed.
+ * Counts a failure of an address. Returns the error to answer instead when the address has failed too often; failures are
+ * not counted then. Not called for requests that succeed.
  */
-export type Guard = (address: string) => number
+export type Guard = (address: string) => GatewayError | undefined
 
-export function createGuard(failuresPerMinute: number, levels?: Levels): Guard {
+/** `what` is the sentence for who has failed too often. */
+export function createGuard(
+  failuresPerMinute: number,
+  { what, levels }: { readonly what: string; readonly levels?: Levels },
+): Guard {
   const failures = createAllowance(failuresPerMinute, levels)
   return (address) => {
     const network = networkOf(address)
-    const waitMs = failures.waitMs(network)
-    if (waitMs === 0) failures.use(network, 1)
-    return waitMs
+    const error = failures.refusal(network, what)
+    if (!error) failures.use(network, 1)
+    return error
   }
 }

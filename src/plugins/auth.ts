@@ -40,7 +40,10 @@ export const auth: Plugin<z.infer<typeof schema>> = {
     const parts = {
       gateway,
       readKey: keyReader(gateway.config),
-      guard: createGuard(config.failures_per_minute_per_ip, failed),
+      guard: createGuard(config.failures_per_minute_per_ip, {
+        what: 'Too many wrong keys from this address.',
+        levels: failed,
+      }),
       refusals: createAllowance(refusalsPerMinute, refused),
       accountRefusals: createAllowance(keysOfAccount * refusalsPerMinute, refusedAccounts),
     }
@@ -89,12 +92,11 @@ function hooksOf(x: Exchange, parts: AuthParts): Hooks {
     check() {
       const key = readKey(bearerToken(x.headers.authorization))
       if (!key) throw new GatewayError('invalid_api_key')
-      const waitMs = refusals.waitMs(key.hmac)
-      const accountWaitMs = accountRefusals.waitMs(key.ref)
-      isShutOut = waitMs > 0 || accountWaitMs > 0
-      if (waitMs > 0) throw tooOften(waitMs, 'Too many refused requests with this key.')
-      if (isShutOut)
-        throw tooOften(accountWaitMs, "Too many refused requests with the account's keys.")
+      const refusal =
+        refusals.refusal(key.hmac, 'Too many refused requests with this key.') ??
+        accountRefusals.refusal(key.ref, "Too many refused requests with the account's keys.")
+      isShutOut = refusal !== undefined
+      if (refusal) throw refusal
       x.caller = { ...key, scope: scopeOf(x.route) }
     },
     vouch: identify,
@@ -144,8 +146,7 @@ function countRefusal(
     if (error.status !== 401) parts.accountRefusals.use(x.caller.ref, weight)
   }
   if (error.status !== 401 || error.code === 'missing_api_key') return undefined
-  const waitMs = parts.guard(x.ip)
-  return waitMs > 0 ? tooOften(waitMs, 'Too many wrong keys from this address.') : undefined
+  return parts.guard(x.ip)
 }
 
 const refusing: ReadonlySet<number> = new Set([401, 402, 403, 429])
@@ -160,9 +161,4 @@ function weightOf({ status, caller, retry }: GatewayError, bodyBytes: number): n
   const isCounted = refusing.has(status) || (status < 500 && !retry && costWork)
   if (!isCounted) return 0
   return 1 + Math.floor(bodyBytes / 2 ** 20)
-}
-
-function tooOften(retryAfterMs: number, what: string): GatewayError {
-  const message = `${what} Wait as Retry-After says.`
-  return new GatewayError('rate_limit_exceeded', { retryAfterMs, message })
 }

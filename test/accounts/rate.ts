@@ -49,18 +49,31 @@ t.test('with Redis away it is the ledger that is not available', async (t) => {
 t.test('an allowance is used up, comes back evenly, and is never more than it was', async (t) => {
   let nowMs = 0
   const allowance = createAllowance(60, new Map(), () => nowMs)
+  const waitMs = (key: string) => allowance.refusal(key, 'Too many.')?.retryAfterMs
   allowance.use('a', 59)
-  t.equal(allowance.waitMs('a'), 0)
+  t.equal(waitMs('a'), undefined)
   allowance.use('a', 1)
-  t.equal(allowance.waitMs('a'), 1000)
-  t.equal(allowance.waitMs('b'), 0, 'another key')
+  t.equal(waitMs('a'), 1000)
+  t.equal(waitMs('b'), undefined, 'another key')
   nowMs = 400
-  t.equal(allowance.waitMs('a'), 600)
+  t.equal(waitMs('a'), 600)
   nowMs = 1000
-  t.equal(allowance.waitMs('a'), 0)
+  t.equal(waitMs('a'), undefined)
   nowMs = 1_000_000
   allowance.use('a', 61)
-  t.equal(allowance.waitMs('a'), 2000)
+  t.equal(waitMs('a'), 2000)
+})
+
+t.test('who takes the last unit gets it, and the next one is told how long to wait', async (t) => {
+  const allowance = createAllowance(1, new Map(), () => 0)
+  allowance.take('a', 'Too many of these.')
+  t.throws(() => allowance.take('a', 'Too many of these.'), {
+    code: 'rate_limit_exceeded',
+    message: 'Too many of these. Wait as Retry-After says.',
+    retryAfterMs: 60_000,
+  })
+  t.equal(allowance.refusal('a', '')?.retryAfterMs, 60_000, 'a refused one is not counted')
+  t.equal(allowance.refusal('b', ''), undefined)
 })
 
 t.test('when new keys come without end, the oldest is forgotten', async (t) => {
@@ -70,22 +83,25 @@ t.test('when new keys come without end, the oldest is forgotten', async (t) => {
     allowance.use(`new${i}`, 1)
     if (i === 5000) allowance.use('kept', 0)
   }
-  t.equal(allowance.waitMs('old'), 0)
-  t.ok(allowance.waitMs('kept') > 0)
-  t.ok(allowance.waitMs('new9998') > 0)
+  t.equal(allowance.refusal('old', ''), undefined)
+  t.ok(allowance.refusal('kept', ''))
+  t.ok(allowance.refusal('new9998', ''))
 })
 
 t.test('the guard lets a number of failures pass, then says how long to wait', async (t) => {
-  const guard = createGuard(2)
-  t.same([guard('10.0.0.1'), guard('10.0.0.1')], [0, 0])
-  const waitMs = guard('10.0.0.1')
-  t.ok(waitMs > 0 && waitMs <= 30_000, `${waitMs}`)
-  t.equal(guard('10.0.0.2'), 0, 'another address')
+  const guard = createGuard(2, { what: 'Too many.' })
+  t.same([guard('10.0.0.1'), guard('10.0.0.1')], [undefined, undefined])
+  const { code, retryAfterMs = 0 } = guard('10.0.0.1') ?? {}
+  t.equal(code, 'rate_limit_exceeded')
+  t.ok(retryAfterMs > 0 && retryAfterMs <= 30_000, `${retryAfterMs}`)
+  t.equal(guard('10.0.0.2'), undefined, 'another address')
 })
 
 t.test('IPv6 addresses count by their network', async (t) => {
-  const guard = createGuard(2)
-  for (const address of ['2001:db8:1:2::1', '2001:db8:1:2:ffff::']) t.equal(guard(address), 0)
-  t.ok(guard('2001:db8:1:2:3:4:5:6') > 0)
-  t.equal(guard('2001:db8:1:3::1'), 0)
+  const guard = createGuard(2, { what: 'Too many.' })
+  for (const address of ['2001:db8:1:2::1', '2001:db8:1:2:ffff::']) {
+    t.equal(guard(address), undefined)
+  }
+  t.ok(guard('2001:db8:1:2:3:4:5:6'))
+  t.equal(guard('2001:db8:1:3::1'), undefined)
 })

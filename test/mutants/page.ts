@@ -15,7 +15,7 @@ export const pageMutants: readonly Mutant[] = [
     "if (!isJsonType(headers['content-type'])) throw new GatewayError('unsupported_media_type')",
     '',
   ),
-  access('allowance.use(login.ref, 1)', ''),
+  access("allowance.take(login.ref, 'Too many requests of the account page.')", ''),
   one(
     'plugins/account/entry.ts',
     'if (before !== undefined) await portal.leave(entryOf(before))',
@@ -29,17 +29,13 @@ export const pageMutants: readonly Mutant[] = [
   one('plugins/account/keys.ts', 'refuseBeyondPlan(given, planNamed(config, login.plan))', ''),
   one(
     'plugins/account/keys.ts',
-    "if (waitMs > 0) throw tooOften(waitMs, 'Too many keys of the playground.')",
+    "pageKeys.take(login.ref, 'Too many keys of the playground.')",
     '',
   ),
+  one('plugins/account/provider-tries.ts', 'if (refusal) throw refusal', ''),
+  one('plugins/account/provider-tries.ts', 'allowance.use(network, -1)', ''),
   one(
-    'plugins/account/turns.ts',
-    "if (waitMs > 0) throw tooOften(waitMs, 'Too many log-ins from this address were refused.')",
-    '',
-  ),
-  one('plugins/account/turns.ts', 'if (isGood) allowance.use(network, -1)', ''),
-  one(
-    'plugins/account/turns.ts',
+    'plugins/account/provider-tries.ts',
     'const giveBack = slots.take(network)',
     'const giveBack = () => {}',
   ),

@@ -40,23 +40,19 @@ export function createAccess(gateway: Gateway, portal: Portal) {
   const { failures_per_minute_per_ip: failuresPerMinute } = portalSettings.of(gateway.config)
   const page = pageOrigin(gateway.config)
   const { failed, requests } = counted(gateway)
-  const guard = createGuard(failuresPerMinute, failed)
+  const guard = createGuard(failuresPerMinute, {
+    what: 'Too many wrong links or cookies from this address.',
+    levels: failed,
+  })
   const allowance = createAllowance(requestsPerMinute, requests)
   const cookieOf = ({ cookie }: IncomingHttpHeaders, base = 'tollgate') =>
     readCookie(cookie, cookieName(base, page.isSecure))
   /** Counts a wrong secret. Returns the error to answer instead, when the address has sent too many. */
-  const refuse = (x: Exchange, error: GatewayError) => {
-    if (!counts.has(error.code)) return undefined
-    const waitMs = guard(x.ip)
-    return waitMs > 0
-      ? tooOften(waitMs, 'Too many wrong links or cookies from this address.')
-      : undefined
-  }
+  const refuse = (x: Exchange, { code }: GatewayError) =>
+    counts.has(code) ? guard(x.ip) : undefined
   const look = async (x: Exchange): Promise<Login> => {
     const login = await portal.look(entryOf(cookieOf(x.headers) ?? ''))
-    const waitMs = allowance.waitMs(login.ref)
-    if (waitMs > 0) throw tooOften(waitMs, 'Too many requests of the account page.')
-    allowance.use(login.ref, 1)
+    allowance.take(login.ref, 'Too many requests of the account page.')
     x.caller = { ref: login.ref, hmac: login.hash, scope: '' }
     x.identity = { keyId: '', accountId: login.accountId, plan: login.plan }
     return login
@@ -92,12 +88,6 @@ export function createAccess(gateway: Gateway, portal: Portal) {
 }
 
 const counts: ReadonlySet<string> = new Set(['not_logged_in', 'invalid_link'])
-
-/** The error for who must wait. */
-export function tooOften(retryAfterMs: number, what: string): GatewayError {
-  const message = `${what} Wait as Retry-After says.`
-  return new GatewayError('rate_limit_exceeded', { retryAfterMs, message })
-}
 
 /** A form of another site can't send JSON, and a script of another site can't without a preflight, which is not answered for it. Each check alone would do. */
 export function refuseOtherSites(

@@ -26,7 +26,6 @@ import type { Gateway } from '../../plugin.ts'
 import { createPageKeys } from '../../portal/page-keys.ts'
 import type { Login } from '../../portal/portal.ts'
 import { portalSettings } from '../../portal/settings.ts'
-import { tooOften } from './access.ts'
 import type { PageRoute } from './access.ts'
 
 /** Of an account. A tab takes one an hour. A further one ends the oldest, so whoever makes many keeps others out. */
@@ -78,9 +77,7 @@ export function keyRoutes(gateway: Gateway, route: PageRoute): readonly Route[] 
       })
     }),
     route('POST playground-key', async (_x, login) => {
-      const waitMs = pageKeys.waitMs(login.ref)
-      if (waitMs > 0) throw tooOften(waitMs, 'Too many keys of the playground.')
-      pageKeys.use(login.ref, 1)
+      pageKeys.take(login.ref, 'Too many keys of the playground.')
       return json(await makePageKey(login), 201)
     }),
   ]

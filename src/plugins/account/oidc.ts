@@ -1,10 +1,11 @@
 // Log-in at an identity provider: to the provider and back. While the person is there, the browser keeps what the answer
 // must fit in a sealed cookie; Redis remembers that an answer has come, so that none is taken twice. Both routes only
-// lead to the provider or to the page: no address comes from the request. `turns.ts` says when the provider is asked.
+// lead to the provider or to the page: no address comes from the request. `provider-tries.ts` says when the provider
+// is asked.
 
 import { createHmac, hash } from 'node:crypto'
 import { seal, unseal } from '../../accounts/seal.ts'
-import { GatewayError, asGatewayError, hasCode } from '../../errors.ts'
+import { GatewayError, asGatewayError } from '../../errors.ts'
 import type { Answer, Exchange, Route, Serving } from '../../exchange.ts'
 import { setCookie } from '../../portal/cookie.ts'
 import { admit, join } from '../../portal/oidc.ts'
@@ -15,8 +16,7 @@ import { asked } from '../../redis/asked.ts'
 import { keys } from '../../redis/keys.ts'
 import type { EntryParts } from './entry.ts'
 import { protect } from './headers.ts'
-import { createTurns } from './turns.ts'
-import type { ProviderTurn, TakeTurn } from './turns.ts'
+import { createProviderTries } from './provider-tries.ts'
 import { waitPage } from './wait-page.ts'
 
 export interface OidcParts extends EntryParts {
@@ -34,7 +34,7 @@ interface Kept extends AtProvider {
 export function oidcRoutes(parts: OidcParts): readonly Route[] {
   const { access, provider } = parts
   const { page } = access
-  const takeTurn = createTurns(parts.gateway)
+  const tried = createProviderTries(parts.gateway)
   const redirectUri = `${page.origin}/account/oidc/callback`
   const sealKey = createHmac('sha256', parts.gateway.config.admin.token).update('oidc').digest()
   const get = (path: string, serve: (x: Exchange) => Promise<Answer>): Route => ({
@@ -60,35 +60,14 @@ export function oidcRoutes(parts: OidcParts): readonly Route[] {
         const kept = keptIn(access.cookieOf(x.headers, cookie), sealKey)
         // Before the state is used up: another site can send a browser here, and must not use up a state that it does not know.
         if (x.query.getAll('state').join() !== kept.state) throw byState()
-        return await inTurn(takeTurn, x, () => enter(parts, x, { kept, redirectUri }))
+        const letIn = () => enter(parts, x, { kept, redirectUri })
+        // Whoever must wait has not used the answer up: the same page, loaded again, lets in.
+        return await tried(x.ip, { letIn, wait: waitPage })
       } catch (error) {
         return failed(parts, x, error)
       }
     }),
   ]
-}
-
-/** Whoever must wait has not used the answer up: the same page, loaded again, lets in. */
-async function inTurn(
-  takeTurn: TakeTurn,
-  { ip }: Exchange,
-  letIn: () => Promise<Answer>,
-): Promise<Answer> {
-  let turn: ProviderTurn
-  try {
-    turn = takeTurn(ip)
-  } catch (error) {
-    return waitPage(asGatewayError(error))
-  }
-  try {
-    const answer = await letIn()
-    turn.end(true)
-    return answer
-  } catch (error) {
-    // That Redis is away is not the fault of an address.
-    turn.end(hasCode(error, 'ledger_unavailable'))
-    throw error
-  }
 }
 
 interface Coming {

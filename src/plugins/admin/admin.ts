@@ -32,7 +32,10 @@ export const admin: Plugin<z.infer<typeof schema>> = {
   schema,
   setup(gateway, config) {
     const check = checkOf(gateway.config.admin)
-    const guard = createGuard(config.failures_per_minute_per_ip, failed(gateway))
+    const guard = createGuard(config.failures_per_minute_per_ip, {
+      what: 'Too many wrong admin tokens from this address.',
+      levels: failed(gateway),
+    })
     return {
       routes: [
         ...accountRoutes(gateway),
@@ -42,7 +45,7 @@ export const admin: Plugin<z.infer<typeof schema>> = {
       ],
       begin(x) {
         if (x.route.access !== 'admin-token') return undefined
-        return { check: () => check(x.headers), refuse: (error) => guarded(guard, x, error) }
+        return { check: () => check(x.headers), refuse: (error) => refuse(error, x, guard) }
       },
     }
   },
@@ -79,12 +82,10 @@ function isLoopback(name: string): boolean {
   return name === 'localhost' || name === '[::1]' || /^127(\.\d{1,3}){3}$/.test(name)
 }
 
-function guarded(guard: Guard, { ip, headers }: Exchange, error: GatewayError): GatewayError {
-  if (error.code !== 'invalid_admin_token' || !headers.authorization) return error
-  const waitMs = guard(ip)
-  if (waitMs === 0) return error
-  return new GatewayError('rate_limit_exceeded', {
-    retryAfterMs: waitMs,
-    message: 'Too many wrong admin tokens from this address. Wait as Retry-After says.',
-  })
+function refuse(
+  { code }: GatewayError,
+  { ip, headers }: Exchange,
+  guard: Guard,
+): GatewayError | undefined {
+  return code === 'invalid_admin_token' && headers.authorization ? guard(ip) : undefined
 }

@@ -4,13 +4,14 @@
 
 import { createAllowance } from '../../accounts/rate.ts'
 import type { Levels } from '../../accounts/rate.ts'
+import { asGatewayError, hasCode } from '../../errors.ts'
+import type { GatewayError } from '../../errors.ts'
 import { networkOf } from '../../http/client-address.ts'
 import { lasting } from '../../lasting.ts'
 import type { Gateway } from '../../plugin.ts'
 import { portalSettings } from '../../portal/settings.ts'
 import { SharedPool } from '../../sharing/shared-pool.ts'
 import { createSlots } from '../../sharing/slots.ts'
-import { tooOften } from './access.ts'
 
 /** One address alone gets half: that of a company, where all come at nine, is often one. */
 const mostAtOnce = 100
@@ -21,30 +22,43 @@ const counted = lasting(() => ({
   slots: createSlots({ pool: new SharedPool(mostAtOnce) }),
 }))
 
-export interface ProviderTurn {
-  /** Called once. A log-in that let somebody in does not count against the address. */
-  end(isGood: boolean): void
+interface LogInTry<T> {
+  /** Asks the provider. Throws when nobody is let in. */
+  readonly letIn: () => Promise<T>
+  /** Called instead, when this address has to wait: `rate_limit_exceeded`, `concurrency_limit_exceeded` or `overloaded`. */
+  readonly wait: (error: GatewayError) => T
 }
 
-/** Throws `rate_limit_exceeded`, `concurrency_limit_exceeded` or `overloaded` when the provider must not be asked for this address now. */
-export type TakeTurn = (address: string) => ProviderTurn
-
-export function createTurns(gateway: Gateway): TakeTurn {
+export function createProviderTries(gateway: Gateway) {
   const { failures_per_minute_per_ip: failuresPerMinute } = portalSettings.of(gateway.config)
   const { tries, slots } = counted(gateway)
   const allowance = createAllowance(failuresPerMinute, tries)
-  return (address) => {
-    const network = networkOf(address)
-    const waitMs = allowance.waitMs(network)
-    if (waitMs > 0) throw tooOften(waitMs, 'Too many log-ins from this address were refused.')
+  const begin = (network: string) => {
+    const refusal = allowance.refusal(network, 'Too many log-ins from this address were refused.')
+    if (refusal) throw refusal
     const giveBack = slots.take(network)
     // Spent before it is known how the log-in ends, or many at once would all be the last one.
     allowance.use(network, 1)
-    return {
-      end(isGood) {
-        giveBack()
-        if (isGood) allowance.use(network, -1)
-      },
+    return giveBack
+  }
+  return async <T>(address: string, { letIn, wait }: LogInTry<T>): Promise<T> => {
+    const network = networkOf(address)
+    let giveBack: () => void
+    try {
+      giveBack = begin(network)
+    } catch (error) {
+      return wait(asGatewayError(error))
+    }
+    try {
+      const answer = await letIn()
+      allowance.use(network, -1)
+      return answer
+    } catch (error) {
+      // That Redis is away is not the fault of an address.
+      if (hasCode(error, 'ledger_unavailable')) allowance.use(network, -1)
+      throw error
+    } finally {
+      giveBack()
     }
   }
 }
