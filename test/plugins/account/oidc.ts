@@ -204,31 +204,21 @@ t.test(
   },
 )
 
-t.test('while the provider is slow, few log-ins wait for it, of whatever address', async (t) => {
+t.test('while the provider is slow, few log-ins of an address wait for it', async (t) => {
   const world = await startOidc(t, '', forwarding)
   const slow = Promise.withResolvers<void>()
   world.provider.before = (path, _res, goOn) =>
     void (path === '/token' ? slow.promise.then(goOn) : goOn())
-  const ofOne = Array.from({ length: 70 }, () => invent(world, '192.0.2.1'))
-  await until(async () => (await settledOf(ofOne)).length === 20)
-  for (const answer of await settledOf(ofOne)) t.equal(answer.status, 429)
-  await until(() => world.provider.tokenCalls === 50)
-  const ofOthers = Array.from({ length: 60 }, (_, i) => invent(world, `198.51.100.${i}`))
-  await until(async () => (await settledOf(ofOthers)).length === 11)
-  for (const answer of await settledOf(ofOthers)) {
-    t.equal(answer.status, 503)
-    t.equal(answer.headers.get('retry-after'), '1')
-  }
-  await until(() => world.provider.tokenCalls === 99)
+  const ofOne = Array.from({ length: 51 }, () => invent(world, '192.0.2.1'))
+  const oneTooMany = await Promise.any(ofOne)
+  t.equal(oneTooMany.status, 429)
+  t.equal(oneTooMany.headers.get('retry-after'), '1')
+  const ofOther = invent(world, '198.51.100.1')
+  await until(() => world.provider.tokenCalls === 51)
   slow.resolve()
-  await Promise.all([...ofOne, ...ofOthers])
+  await Promise.all([...ofOne, ofOther])
   t.equal(await world.person().login(), '/account', 'afterwards there is room')
 })
-
-async function settledOf(all: readonly Promise<Response>[]): Promise<readonly Response[]> {
-  const found = await Promise.all(all.map((one) => Promise.race([one, Promise.resolve(undefined)])))
-  return found.filter((one) => one !== undefined)
-}
 
 t.test('two gateways on one Redis take an answer once between them', async (t) => {
   const page = await startOidc(t)
