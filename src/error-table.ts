@@ -99,7 +99,10 @@ export const errorTable = {
   message_not_found: missing(404, 'There is no such message.'),
   file_not_found: missing(404, 'There is no such file.'),
   model_not_found: missing(404, 'There is no such model. GET /v1/models lists those you may use.'),
-  route_not_found: missing(404, 'There is no such route. Base URLs end in /v1.'),
+  route_not_found: missing(
+    404,
+    'There is no such route. Base URLs end in /v1; chats go to POST /v1/chat/completions.',
+  ),
   account_not_found: missing(404, 'There is no such account.'),
   key_not_found: missing(404, 'There is no such key.'),
   method_not_allowed: invalid(405, 'The route does not take this method. See the Allow header.'),

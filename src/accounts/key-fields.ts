@@ -3,9 +3,10 @@
 import { everies } from '../budget.ts'
 import type { Config, Plan } from '../config/config.ts'
 import { z } from '../config/schema.ts'
-import { invalid, printable } from '../http/fields.ts'
+import { printable } from '../http/fields.ts'
 import { listOf } from '../http/page.ts'
 import type { List, Page } from '../http/page.ts'
+import { invalid } from '../http/refusals.ts'
 import { allScopes } from './account-keys.ts'
 import type { KeyFields } from './account-keys.ts'
 import type { ApiKey, KeyLimits } from './key-rows.ts'
@@ -56,7 +57,7 @@ export function toKeyFields(
   config: Config,
 ): KeyFields {
   if (expiresAt && expiresAt * 1000 <= Date.now())
-    throw invalid('expires_at', 'write a time in the future')
+    throw invalid('expires_at', 'must be a time in the future')
   return {
     ...(name !== undefined && { name }),
     ...(scopes && { scopes: [...new Set(scopes)] }),
@@ -72,7 +73,7 @@ export function refuseBeyondPlan({ models = ['*'], limits = {} }: KeyFields, pla
   const allowed = new Set(plan.models)
   const beyond = models.find((id) => id !== '*' && !allowed.has('*') && !allowed.has(id))
   if (beyond !== undefined)
-    throw invalid('models', `the plan has no model ${JSON.stringify(beyond)}`)
+    throw invalid('models', `has ${JSON.stringify(beyond)}, which is no model of the plan`)
   const most: Required<KeyLimits> = {
     requests_per_minute: plan.requestsPerMinute,
     tokens_per_minute: plan.tokensPerMinute,
@@ -81,7 +82,7 @@ export function refuseBeyondPlan({ models = ['*'], limits = {} }: KeyFields, pla
   for (const name of ['requests_per_minute', 'tokens_per_minute', 'concurrency'] as const) {
     const limit = limits[name]
     if (limit !== undefined && limit > most[name])
-      throw invalid(`limits.${name}`, `write at most ${most[name]}, the limit of the plan`)
+      throw invalid(`limits.${name}`, `must be at most ${most[name]}, the limit of the plan`)
   }
 }
 
@@ -90,7 +91,7 @@ function namesOf(names: readonly string[], { models }: Config): readonly string[
   const ids = names.map((name) => {
     if (name === '*' || models.has(name)) return name
     const found = [...models.values()].find(({ aliases }) => aliases.includes(name))
-    if (!found) throw invalid('models', `there is no model ${JSON.stringify(name)}`)
+    if (!found) throw invalid('models', `has ${JSON.stringify(name)}, which is no model`)
     return found.id
   })
   return [...new Set(ids)]

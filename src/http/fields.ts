@@ -1,9 +1,9 @@
 // Bodies of resources: one JSON object, checked by a schema; the error names the field at fault (docs/api.md#error).
 
 import { z } from '../config/schema.ts'
-import { GatewayError } from '../errors.ts'
+import type { GatewayError } from '../errors.ts'
 import { scanJson } from './json/scan.ts'
-import { invalidParameter, missing } from './refusals.ts'
+import { invalidParameter, missing, unknown } from './refusals.ts'
 
 /** An empty body counts as `{}`. Throws `invalid_json`, `missing_parameter`, `unknown_parameter`, `invalid_parameter`. */
 export function parseFields<S extends z.ZodObject>(body: Buffer, schema: S): z.output<S> {
@@ -11,10 +11,6 @@ export function parseFields<S extends z.ZodObject>(body: Buffer, schema: S): z.o
   const result = schema.safeParse(value)
   if (result.success) return result.data
   throw toError(result.error.issues, value)
-}
-
-export function invalid(param: string, fault: string): GatewayError {
-  return invalidParameter(param, `"${param}": ${fault}.`)
 }
 
 /** Text for people: without control characters, which would end up on an operator's terminal. */
@@ -34,15 +30,11 @@ function toError(issues: readonly z.core.$ZodIssue[], body: unknown): GatewayErr
   // A misspelt field is reported as unknown, before the field that is missing because of it.
   const issue = issues.find(({ code }) => code === 'unrecognized_keys') ?? issues[0]
   if (issue?.code === 'unrecognized_keys') {
-    const param = [...issue.path, issue.keys[0] ?? ''].join('.')
-    return new GatewayError('unknown_parameter', {
-      param,
-      message: `"${param}" is not a parameter of this route. Remove it.`,
-    })
+    return unknown([...issue.path, issue.keys[0] ?? ''].join('.'))
   }
   const param = issue?.path.join('.') ?? ''
   if (issue?.code === 'invalid_type' && !isThere(body, issue.path)) return missing(param)
-  return invalid(param, issue?.message ?? 'has a value that is not allowed')
+  return invalidParameter(param, `"${param}": ${issue?.message ?? 'write another value'}.`)
 }
 
 function isThere(body: unknown, path: readonly PropertyKey[]): boolean {

@@ -50,19 +50,13 @@ export function createRouter(routes: readonly Route[]): Router {
       const found = look(asked, path)
       if (found && (own === undefined || own.includes(asked) || asked === 'OPTIONS')) return found
       const allowed = resourceMethods.filter((one) => own?.includes(one) ?? look(one, path))
-      throw allowed.length > 0 ? notAllowed(allowed) : notFound(path)
+      throw allowed.length > 0 ? notAllowed(allowed) : new GatewayError('route_not_found')
     },
   }
 }
 
 function mounts(path: string): readonly string[] {
   return path.startsWith('/api/') ? [path, `/v1${path}`] : [path]
-}
-
-/** OpenAI's SDKs and examples also ask for routes that no gateway has, such as /v1/responses. */
-function notFound(path: string): GatewayError {
-  const message = 'There is no such route. Chats go to POST /v1/chat/completions.'
-  return new GatewayError('route_not_found', path.startsWith('/v1/') ? { message } : {})
 }
 
 function notAllowed(allowed: readonly string[]): GatewayError {

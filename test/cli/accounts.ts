@@ -47,7 +47,7 @@ t.test(
     t.match(refused, {
       code: 1,
       out: '',
-      err: /^tollgate: "plan": .* default or big.*\(invalid_parameter, req_/,
+      err: /^tollgate: "plan" must .* default or big.*\(invalid_parameter, req_/,
     })
     t.match(await cli('accounts', 'show', 'nobody'), { code: 1, err: /account_not_found/ })
     t.match(await cli('accounts', 'set', 'a'), { code: 2, err: /Nothing to change/ })

@@ -4,7 +4,8 @@
 import { json } from '../../exchange.ts'
 import type { Route, Serving } from '../../exchange.ts'
 import { z } from '../../config/schema.ts'
-import { invalid, parseFields } from '../../http/fields.ts'
+import { parseFields } from '../../http/fields.ts'
+import { invalid } from '../../http/refusals.ts'
 import { isLow } from '../../accounts/low-balance.ts'
 import { mayUse } from '../../accounts/plan.ts'
 import { showModel } from '../../ledger/price.ts'
@@ -104,7 +105,7 @@ export function linkRoute({ gateway, portal, access }: EntryParts): Route {
         const { return_url } = parseFields(x.body, linking)
         const back = return_url === undefined ? '' : returnUrl(gateway.config, return_url)
         if (back === undefined) {
-          throw invalid('return_url', 'write a URL of an origin in plugins.account.return_urls')
+          throw invalid('return_url', 'must be a URL of an origin in plugins.account.return_urls')
         }
         const { ref } = await gateway.accounts.getAccount(x.params.id ?? '')
         const { secret, expiresAt } = await portal.makeLink(ref, back)

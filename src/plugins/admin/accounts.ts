@@ -2,8 +2,10 @@
 
 import { z } from '../../config/schema.ts'
 import type { Gateway } from '../../plugin.ts'
-import { invalid, parseFields, printable } from '../../http/fields.ts'
+import { parseFields, printable } from '../../http/fields.ts'
 import { listOf, pageQuery, parseIdPage, single } from '../../http/page.ts'
+import { oneOf } from '../../http/query.ts'
+import { invalid } from '../../http/refusals.ts'
 import { createAccountRemoval } from '../../sessions/account-removal.ts'
 import { newAccountSeed } from '../../accounts/accounts.ts'
 import type { Account, AccountFields } from '../../accounts/accounts.ts'
@@ -37,7 +39,7 @@ export function accountRoutes(gateway: Gateway): readonly Route[] {
   const toFields = <T extends z.infer<typeof change>>({ external_id, ...rest }: T) => {
     const { plan } = rest
     if (plan !== undefined && !config.plans.has(plan)) {
-      throw invalid('plan', `there is no such plan; write ${[...config.plans.keys()].join(' or ')}`)
+      throw invalid('plan', `must name a plan: ${[...config.plans.keys()].join(' or ')}`)
     }
     return { ...rest, externalId: external_id } satisfies AccountFields
   }
@@ -59,19 +61,13 @@ export function accountRoutes(gateway: Gateway): readonly Route[] {
       'DELETE',
       'accounts/:id',
       async (x) => {
-        const forfeit = isForfeited(x.query)
+        const forfeit = oneOf(x.query, 'forfeit', ['true', 'false']) === 'true'
         const { account } = await remove(await accounts.getAccount(idOf(x)), forfeit)
         return json(account)
       },
       ['forfeit'],
     ),
   ]
-}
-
-function isForfeited(query: URLSearchParams): boolean {
-  const text = single(query, 'forfeit') ?? 'false'
-  if (text !== 'true' && text !== 'false') throw invalid('forfeit', 'write true or false')
-  return text === 'true'
 }
 
 const filters = ['name', 'external_id', 'status'] as const
@@ -81,7 +77,7 @@ async function listed({ accounts }: Gateway, { query }: Exchange): Promise<Answe
   const page = parseIdPage(query, 'acct')
   const [name, externalId, status] = filters.map((filter) => single(query, filter))
   if (status !== undefined) {
-    if (status !== 'deleted') throw invalid('status', 'write deleted, or leave it out')
+    if (status !== 'deleted') throw invalid('status', 'must be deleted, or left out')
     // Deleted accounts have neither name nor external id.
     const hasNames = name !== undefined || externalId !== undefined
     return json(hasNames ? listOf<Account>([], false) : await accounts.listDeleted(page))
