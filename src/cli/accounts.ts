@@ -5,8 +5,8 @@ import type { Account } from '../accounts/accounts.ts'
 import { path } from './admin.ts'
 import { repeatable, tell, usageError, wordAt } from './command.ts'
 import type { Call, Command, Options } from './command.ts'
-import { collect, listJson, pagesOf, tellPages } from './list.ts'
-import { card, formatTime, table } from './table.ts'
+import { collect, pagesOf, tellPages } from './list.ts'
+import { card, formatTime } from './table.ts'
 import type { Column } from './table.ts'
 import { budgetHelp, formatBudget, parseBudget, parseCount, parsePairs } from './values.ts'
 
@@ -43,13 +43,12 @@ const list: Command = {
     if (externalId !== undefined) {
       const admin = await call.admin()
       const found = await admin.get<List<Account>>(path`accounts?external_id=${externalId}`)
-      return tell(call, listJson(found.data), table(columns, found.data))
+      return tellPages(call, columns, [found.data])
     }
     const limit = parseCount('limit', call.text('limit'))
     if (limit === undefined) return listAll(call)
     const newest = await collect<Account>(await call.admin(), 'accounts', { order: 'desc', limit })
-    const accounts = newest.toReversed()
-    return tell(call, listJson(accounts), table(columns, accounts))
+    return tellPages(call, columns, [newest.toReversed()])
   },
 }
 

@@ -6,8 +6,9 @@ import type { Account } from '../accounts/accounts.ts'
 import { path } from './admin.ts'
 import { repeatable, tell, usageError, wordAt } from './command.ts'
 import type { Admin, Call, Command } from './command.ts'
-import { collect, listJson } from './list.ts'
+import { collect, pagesOf, tellPages } from './list.ts'
 import { formatTime, table } from './table.ts'
+import type { Column } from './table.ts'
 import { budgetHelp, formatBudget, parseBudget } from './values.ts'
 import { parseCount, parseList, parseMoment, parseSeconds } from './values.ts'
 
@@ -58,8 +59,7 @@ const list: Command = {
   options: { account },
   async run(call) {
     const target = path`accounts/${call.words[0] ?? accountOf(call)}/keys`
-    const keys = await collect<ApiKey>(await call.admin(), target, { order: 'asc' })
-    return tell(call, listJson(keys), tableOf(keys))
+    return tellPages(call, columns, pagesOf(await call.admin(), target, { order: 'asc' }))
   },
 }
 
@@ -73,7 +73,7 @@ const set: Command = {
     if (budget === undefined) throw usageError('Nothing to change. Give --budget.')
     const admin = await call.admin()
     const key = await admin.patch<ApiKey>(path`keys/${await keyIdOf(call, admin)}`, { budget })
-    return tell(call, key, tableOf([key]))
+    return tell(call, key, table(columns, [key]))
   },
 }
 
@@ -116,7 +116,11 @@ const find: Command = {
     const admin = await call.admin()
     const key = await admin.post<ApiKey>('keys/find', { key: await readInput(call) })
     const account = await admin.get<Account>(path`accounts/${key.account_id}`)
-    return tell(call, { ...key, account }, `${account.name} (${account.id})\n${tableOf([key])}`)
+    return tell(
+      call,
+      { ...key, account },
+      `${account.name} (${account.id})\n${table(columns, [key])}`,
+    )
   },
 }
 
@@ -189,20 +193,15 @@ async function makeKey(call: Call, target: string, body: object): Promise<number
   return tell(call, made, `${made.key}\n`)
 }
 
-function tableOf(keys: readonly ApiKey[]): string {
-  return table(
-    [
-      { title: 'ID', cell: ({ id }) => id },
-      { title: 'NAME', cell: ({ name }) => name },
-      { title: 'KEY', cell: ({ hint }) => hint },
-      { title: 'SCOPES', cell: ({ scopes }) => scopes.join(',') },
-      { title: 'MODELS', cell: ({ models }) => models.join(',') },
-      { title: 'BUDGET', cell: ({ budget }) => formatBudget(budget) },
-      { title: 'CREATED', cell: ({ created_at }) => formatTime(created_at) },
-      { title: 'LAST USED', cell: ({ last_used_at }) => formatTime(last_used_at) },
-      { title: 'EXPIRES', cell: ({ expires_at }) => formatTime(expires_at) },
-      { title: 'STATUS', cell: ({ status }) => status },
-    ],
-    keys,
-  )
-}
+const columns: readonly Column<ApiKey>[] = [
+  { title: 'ID', cell: ({ id }) => id },
+  { title: 'NAME', cell: ({ name }) => name },
+  { title: 'KEY', cell: ({ hint }) => hint },
+  { title: 'SCOPES', cell: ({ scopes }) => scopes.join(',') },
+  { title: 'MODELS', cell: ({ models }) => models.join(',') },
+  { title: 'BUDGET', cell: ({ budget }) => formatBudget(budget) },
+  { title: 'CREATED', cell: ({ created_at }) => formatTime(created_at) },
+  { title: 'LAST USED', cell: ({ last_used_at }) => formatTime(last_used_at) },
+  { title: 'EXPIRES', cell: ({ expires_at }) => formatTime(expires_at) },
+  { title: 'STATUS', cell: ({ status }) => status },
+]

@@ -20,7 +20,7 @@ interface Paging {
 
 const pageSize = 100
 
-/** All rows, or the first `limit` rows, in the given order. A page has rows; if there are none at all, one page is empty. */
+/** All rows, or the first `limit` rows, in the given order. There is at least one page; any may be without rows. */
 export async function* pagesOf<T extends ListedRow>(
   admin: Admin,
   path: string,
@@ -32,12 +32,11 @@ export async function* pagesOf<T extends ListedRow>(
   for (;;) {
     query.set('limit', `${Math.min(pageSize, limit - count)}`)
     const { data, has_more, last_id } = await admin.get<List<T>>(`${path}?${query}`)
-    if (data.length > 0) yield data
+    yield data
     count += data.length
-    if (!has_more || count >= limit || last_id === null) break
+    if (!has_more || count >= limit || last_id === null) return
     query.set('after', last_id)
   }
-  if (count === 0) yield []
 }
 
 /** The rows of all pages as one list. */
@@ -51,16 +50,11 @@ export async function collect<T extends ListedRow>(
   return rows
 }
 
-/** What `--json` prints for a list. */
-export function listJson(data: readonly unknown[]): object {
-  return { object: 'list', data }
-}
-
-/** Prints what `tell` prints for a list, each page as it comes. If one fails, the output is not complete. */
+/** Prints a list as JSON or as a table, each page as it comes. If one fails, the output is not complete. */
 export async function tellPages<T>(
   { io: { stdout }, isJson }: Call,
   columns: readonly Column<T>[],
-  pages: AsyncIterable<readonly T[]>,
+  pages: AsyncIterable<readonly T[]> | Iterable<readonly T[]>,
 ): Promise<number> {
   const format = isJson ? jsonPages() : createTable(columns)
   for await (const page of pages) await writeTo(stdout, format(page))
@@ -68,12 +62,17 @@ export async function tellPages<T>(
   return exit.ok
 }
 
-/** A list in JSON, without its end. A page is empty only where it is the only one. */
+/** A list in JSON, without its end. */
 function jsonPages(): (rows: readonly unknown[]) => string {
-  let before = '{"object":"list","data":['
+  let head = '{"object":"list","data":['
+  let comma = ''
   return (rows) => {
-    const text = before + rows.map((row) => JSON.stringify(row)).join(',')
-    before = ','
+    let text = head
+    head = ''
+    for (const row of rows) {
+      text += comma + JSON.stringify(row)
+      comma = ','
+    }
     return text
   }
 }

@@ -5,10 +5,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { List } from '../http/page.ts'
 import type { Transaction } from '../ledger/transaction.ts'
 import { path } from './admin.ts'
-import { exit, tell, usageError, wordAt } from './command.ts'
+import { exit, usageError, wordAt } from './command.ts'
 import type { Admin, Call, Command } from './command.ts'
 import { csvOption, originOptions, printCsv, queryOf, timeOptions } from './filters.ts'
-import { collect, listJson } from './list.ts'
+import { collect, tellPages } from './list.ts'
 import { formatAmount, formatChange, formatTime, table } from './table.ts'
 import type { Column } from './table.ts'
 import { parseCount } from './values.ts'
@@ -41,7 +41,7 @@ export const transactions: Command = {
     const newest = await collect<Transaction>(admin, target, { order: 'desc', limit, query })
     const rows = newest.toReversed()
     if (call.has('follow')) return follow(call, { admin, target, rows, query })
-    return tell(call, listJson(rows), table(columns, rows))
+    return tellPages(call, columns, [rows])
   },
 }
 

@@ -3,11 +3,11 @@
 import type { List } from '../http/page.ts'
 import type { UsageRow } from '../ledger/usage.ts'
 import { path } from './admin.ts'
-import { tell, usageError } from './command.ts'
+import { usageError } from './command.ts'
 import type { Admin, Call, Command } from './command.ts'
 import { csvOption, originOptions, printCsv, queryOf, timeOptions } from './filters.ts'
-import { listJson } from './list.ts'
-import { formatAmount, formatTime, table } from './table.ts'
+import { tellPages } from './list.ts'
+import { formatAmount, formatTime } from './table.ts'
 import type { Column } from './table.ts'
 
 export const usage: Command = {
@@ -29,23 +29,21 @@ export const usage: Command = {
       if (call.isJson) throw usageError('Give --csv or --json, not both.')
       return printCsv(call, target, query)
     }
-    const rows = await collectUsage(await call.admin(), target, query)
-    return tell(call, listJson(rows), table(columnsOf(call), rows))
+    return tellPages(call, columnsOf(call), usagePages(await call.admin(), target, query))
   },
 }
 
-/** All pages; one of them may be without rows. */
-async function collectUsage(
+/** Not `pagesOf`: usage has no order, and takes a limit only by account or key. */
+async function* usagePages(
   admin: Admin,
   target: string,
   query: URLSearchParams,
-): Promise<readonly UsageRow[]> {
-  const rows: UsageRow[] = []
+): AsyncGenerator<readonly UsageRow[]> {
   for (;;) {
-    const page = await admin.get<List<UsageRow>>(`${target}?${query}`)
-    rows.push(...page.data)
-    if (!page.has_more || page.last_id === null) return rows
-    query.set('after', page.last_id)
+    const { data, has_more, last_id } = await admin.get<List<UsageRow>>(`${target}?${query}`)
+    yield data
+    if (!has_more || last_id === null) return
+    query.set('after', last_id)
   }
 }
 

@@ -1,7 +1,8 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { createAdmin } from '../../src/cli/admin.ts'
-import { collect, listJson, pagesOf } from '../../src/cli/list.ts'
+import type { Call } from '../../src/cli/command.ts'
+import { collect, tellPages } from '../../src/cli/list.ts'
 import { startAdmin } from '../fixtures/admin-listener.ts'
 import { startCli } from '../fixtures/cli.ts'
 import { adminToken } from '../fixtures/gateway.ts'
@@ -19,22 +20,22 @@ t.test('pages are followed to the end or to the limit, each row once', async (t)
   t.strictSame(idsOf(await collect(admin, 'accounts', all)), ids)
   t.strictSame(idsOf(await collect(admin, 'accounts', { ...all, limit: 100 })), ids.slice(0, 100))
   t.strictSame(idsOf(await collect(admin, 'accounts', { order: 'desc', limit: 1 })), ids.slice(-1))
-  t.strictSame(listJson([]), { object: 'list', data: [] })
 })
 
-t.test('pages without rows are passed over, but one is given where there is no row', async (t) => {
-  const emptyFirst = { data: [], has_more: true, last_id: 'a' }
-  const withRow = { data: [{ id: 'b' }], has_more: true, last_id: 'b' }
-  const emptyLast = { data: [], has_more: false, last_id: null }
-  const given = async (...answers: readonly object[]) => {
-    const left = [...answers]
-    const get = async () => left.shift()
-    const seen: unknown[] = []
-    for await (const page of pagesOf({ get } as never, 'x', { order: 'asc' })) seen.push(page)
-    return seen
+t.test('pages without rows change nothing, wherever they come', async (t) => {
+  const columns = [{ title: 'N', cell: String }]
+  const printed = async (isJson: boolean, pages: readonly (readonly number[])[]) => {
+    let out = ''
+    const stdout = { write: (text: string) => void (out += text) }
+    await tellPages({ io: { stdout }, isJson } as unknown as Call, columns, pages)
+    return out
   }
-  t.strictSame(await given(emptyFirst, emptyFirst, withRow, emptyLast), [[{ id: 'b' }]])
-  t.strictSame(await given(emptyFirst, emptyLast), [[]])
+  for (const pages of [[[1, 2]], [[], [], [1], [], [2], []]]) {
+    t.equal(await printed(true, pages), '{"object":"list","data":[1,2]}\n')
+    t.equal(await printed(false, pages), 'N\n1\n2\n')
+  }
+  t.equal(await printed(true, [[], []]), '{"object":"list","data":[]}\n')
+  t.equal(await printed(false, [[], []]), 'N\n')
 })
 
 /** 101 accounts: a page, and one more account. */
