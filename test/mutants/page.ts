@@ -110,8 +110,8 @@ export const pageMutants: readonly Mutant[] = [
   ),
   portalLua(
     'page_key',
-    'if one.ends <= now or i <= #all - most + 1 then gone[#gone + 1] = one.hmac end',
-    '',
+    'local gone = find_surplus(page_keys, most, ended_by(now))',
+    'local gone = {}',
     'portal/page-keys.ts',
   ),
   one(

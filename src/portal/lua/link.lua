@@ -12,7 +12,7 @@ if not owner.id then return { 'account_not_found', now } end
 if owner.is_deleted then return { 'account_deleted', now } end
 if owner.is_suspended then return { 'account_suspended', now } end
 
-local gone = find_surplus(links, most, function(row) return number(match(row, '^%d+')) <= now end)
+local gone = find_surplus(links, most, ended_by(now))
 for _, one in ipairs(gone) do call('HDEL', links, one) end
 call('HSET', links, hash, int(now + life) .. ' ' .. int(now) .. ' ' .. return_url)
 call('PEXPIRE', links, int(life))

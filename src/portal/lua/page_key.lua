@@ -14,18 +14,8 @@ local now = now_ms()
 local known = read_login(call('HGET', logins, login), read_owner(account), now, idle, whole)
 if not known then return { 'not_logged_in', now } end
 local life = math.min(longest, known.begun + whole - now)
-local found = call('HGETALL', page_keys)
-local all = {}
-for i = 1, #found, 2 do
-  all[#all + 1] = { hmac = found[i], ends = number(match(found[i + 1], '^%d+')) }
-end
-table.sort(all, function(a, b) return a.ends < b.ends end)
-local gone = {}
-for i, one in ipairs(all) do
-  if one.ends <= now or i <= #all - most + 1 then gone[#gone + 1] = one.hmac end
-end
--- Only so that a moving slot refuses these keys before the first write.
-for _, one in ipairs(gone) do call('EXISTS', name_of_key(page_keys, one)) end
+local gone = find_surplus(page_keys, most, ended_by(now))
+ask_for_page_keys(page_keys, gone)
 
 end_page_keys(page_keys, gone)
 call('HSETNX', account, 'page_key', id)

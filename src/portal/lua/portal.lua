@@ -1,5 +1,5 @@
 -- Purpose: what the scripts of the account page share. Log-ins that began before the account was suspended are void,
--- also when it was resumed since. Rows of links and log-ins begin with a time in ms: when the link ends, when the log-in
+-- also when it was resumed since. Rows begin with a time in ms: when a link or a key of the playground ends, when a log-in
 -- began. A function named read_ or find_ writes nothing.
 
 local function read_owner(account)
@@ -16,20 +16,30 @@ local function find_surplus(rows, most, has_ended)
   local found = call('HGETALL', rows)
   local living, gone = {}, {}
   for i = 1, #found, 2 do
-    local begun = number(match(found[i + 1], '^%d+'))
+    local time = number(match(found[i + 1], '^%d+'))
     if has_ended(found[i + 1]) then
       gone[#gone + 1] = found[i]
     else
-      living[#living + 1] = { field = found[i], begun = begun }
+      living[#living + 1] = { field = found[i], time = time }
     end
   end
-  table.sort(living, function(a, b) return a.begun < b.begun end)
+  table.sort(living, function(a, b) return a.time < b.time end)
   for i = 1, #living - most + 1 do gone[#gone + 1] = living[i].field end
   return gone
 end
 
+-- For rows that begin with their end.
+local function ended_by(now)
+  return function(row) return number(match(row, '^%d+')) <= now end
+end
+
 local function name_of_key(page_keys, hmac)
   return string.sub(page_keys, 1, -1 - #'page-keys') .. 'key:' .. hmac
+end
+
+-- Only so that a moving slot refuses these keys before the first write.
+local function ask_for_page_keys(page_keys, gone)
+  for _, hmac in ipairs(gone) do call('EXISTS', name_of_key(page_keys, hmac)) end
 end
 
 -- The keys of the playground whose log-in `is_over` says is over.
@@ -39,8 +49,7 @@ local function find_page_keys(page_keys, is_over)
   for i = 1, #found, 2 do
     if is_over(match(found[i + 1], '^%d+ (.*)$')) then gone[#gone + 1] = found[i] end
   end
-  -- Only so that a moving slot refuses these keys before the first write.
-  for _, hmac in ipairs(gone) do call('EXISTS', name_of_key(page_keys, hmac)) end
+  ask_for_page_keys(page_keys, gone)
   return gone
 end
 
