@@ -1,5 +1,5 @@
 // The house rules that a machine can check: a test for each source, one importer for each package, no circles, imports
-// in way, files of 300 lines at most and of 25 at least, Lua headers that tell the truth.
+// downwards, no export without a user, files of 300 lines at most and of 25 at least, Lua headers that tell the truth.
 
 import { existsSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -162,6 +162,27 @@ t.test('no exported type name is declared in two files', async (t) => {
     const files = [...new Set(found.map(({ path }) => path))]
     const isAlone = files.length === 1 || !found.some(({ isExported }) => isExported)
     t.ok(isAlone, `${name}: ${files.join(', ')}`)
+  }
+})
+
+t.test('what a source exports, beside types, another file uses', async (t) => {
+  const users = ['src', 'test', 'scripts', 'bench'].flatMap((folder) =>
+    ['.ts', '.js', '.cjs'].flatMap((end) =>
+      filesIn(folder, end).map((path) => ({
+        path: `${folder}/${path}`,
+        text: readFileSync(join(root, folder, path), 'utf8'),
+      })),
+    ),
+  )
+  const exported = /^export (?:async )?(?:function\*?|const|let|class) (\w+)/gm
+  for (const { path, text } of users.filter((one) => one.path.startsWith('src/'))) {
+    const near = users.filter(
+      (one) => one.path !== path && one.text.includes(`/${basename(path)}'`),
+    )
+    const unused = [...text.matchAll(exported)]
+      .map(([, name = '']) => name)
+      .filter((name) => !near.some((one) => new RegExp(`\\b${name}\\b`).test(one.text)))
+    t.strictSame(unused, [], path)
   }
 })
 

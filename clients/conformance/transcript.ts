@@ -5,11 +5,10 @@ import type { Json } from './case.ts'
 import type { Answer, Piece } from './server.ts'
 
 export const session = 'sess_1'
-export const message = 'msg_1'
+const message = 'msg_1'
 export const streamPath = `/api/chat/sessions/${session}/messages/${message}/stream`
 export const messagePath = `/api/chat/sessions/${session}/messages/${message}`
 export const sendPath = `/api/chat/sessions/${session}/messages`
-export const chatPath = '/v1/chat/completions'
 
 export function chunk(text: string | null, more: Json = {}): Json {
   const delta = text === null ? {} : { content: text }

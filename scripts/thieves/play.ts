@@ -114,7 +114,7 @@ async function send(
   return ask({ ...asking, path: `${paths.session}/${id}/messages`, ...(isCancel && { cancel }) })
 }
 
-export function faultOf(strategy: Strategy, truth: Truth, charged: number): string {
+function faultOf(strategy: Strategy, truth: Truth, charged: number): string {
   const { usage, price, boundless } = modeOf(strategy.model)
   const inFlight = Math.min(truth.afterLeave, inFlightTokens) * (price?.output ?? 1)
   const counted = truth.hasLeft ? 1 - countingNoise : 1
@@ -133,7 +133,7 @@ export function faultOf(strategy: Strategy, truth: Truth, charged: number): stri
   return faults.join('; ')
 }
 
-export function endingOf(leaving: Leaving, mount: Mount): string {
+function endingOf(leaving: Leaving, mount: Mount): string {
   const where = mount === 'cancel' || mount === 'session' ? `${mount}, ` : ''
   switch (leaving.at) {
     case 'end':

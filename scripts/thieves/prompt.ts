@@ -37,7 +37,7 @@ export function rerankPrompt(body: Json): number {
 /** Long texts are cut into slices, because the tokenizer takes quadratic time for text without spaces. */
 const sliceChars = 1000
 
-export function textTokens(text: string): number {
+function textTokens(text: string): number {
   let tokens = 0
   for (let from = 0; from < text.length;) {
     const most = from + sliceChars

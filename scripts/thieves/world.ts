@@ -9,7 +9,7 @@ import { startHonestBackend } from './backend.ts'
 import { answerBytes, modelsYaml } from './models.ts'
 import type { Truths } from './truth.ts'
 
-export const leaseMs = 3000
+const leaseMs = 3000
 
 export interface World {
   readonly redis: RedisServer

@@ -5,7 +5,7 @@ import { bytes, z } from './schema.ts'
 
 const count = () => z.int().min(1)
 
-export const allowance = z.strictObject({
+const allowance = z.strictObject({
   tokens: z
     .int()
     .min(1)

@@ -24,7 +24,7 @@ export interface TransactionFilter {
 
 export interface TransactionQuery extends Page, TransactionFilter {}
 
-export const transactionFilters = ['from', 'to', 'type', 'model', 'key', 'reference'] as const
+const transactionFilters = ['from', 'to', 'type', 'model', 'key', 'reference'] as const
 
 /** The parameters of the query, for its routes. */
 export const transactionQuery = [...pageQuery, ...transactionFilters] as const

@@ -77,7 +77,7 @@ export function orNull(field: Field): Field {
   return { ...field, kind: `${field.kind} or null`, schema: nullable(field.schema) }
 }
 
-export function nullable(schema: JsonSchema): JsonSchema {
+function nullable(schema: JsonSchema): JsonSchema {
   const { type, enum: words } = schema
   if (typeof type !== 'string' || 'const' in schema) {
     return { anyOf: [schema, { type: 'null' }] }
@@ -121,7 +121,7 @@ export function schemaOf(fields: Fields): JsonSchema {
 }
 
 /** With the sentence as a description; pages that it links to are not part of the document. */
-export function described(schema: JsonSchema, says: string): JsonSchema {
+function described(schema: JsonSchema, says: string): JsonSchema {
   return says === '' ? schema : { ...schema, description: unlinked(says) }
 }
 

@@ -54,7 +54,7 @@ export const admin: Plugin<z.infer<typeof schema>> = {
 const failed = lasting((): Levels => new Map())
 
 /** Returns a check that throws the refusal for the client. */
-export function checkOf({ token, listen, hosts }: Config['admin']) {
+function checkOf({ token, listen, hosts }: Config['admin']) {
   const allowed = new Set([listen.host, ...hosts].map((host) => host.toLowerCase()))
   // Hashes have the same length, so comparing them takes the same time for every token.
   const expected = hash('sha256', token, 'buffer')

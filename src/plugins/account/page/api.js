@@ -67,7 +67,7 @@ export async function request(path, { method, body, signal, headers = {}, isStre
  * @param {Response} answer
  * @returns {Promise<ApiError>}
  */
-export async function refusalOf(answer) {
+async function refusalOf(answer) {
   const body = await answer.json().catch(() => ({}))
   const { code, message, ...details } = body.error ?? {}
   const retryAfter = Number(answer.headers.get('retry-after')) || undefined

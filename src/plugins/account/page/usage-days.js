@@ -28,7 +28,7 @@ export function add(sum, more) {
  * @param {UsageRow} row
  * @returns {Sum}
  */
-export function sumOf(row) {
+function sumOf(row) {
   return {
     requests: row.requests,
     prompt: row.prompt_tokens,
