@@ -3,7 +3,7 @@
 
 import t from 'tap'
 import type { Page } from 'playwright-core'
-import { openBrowser, settled, shows, startPage } from '../fixtures/page-browser.ts'
+import { openBrowser, settled, shows, startPage, twoTabs } from '../fixtures/page-browser.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
 
@@ -116,12 +116,7 @@ t.test('back after a log-out shows nothing of the account', async (t) => {
 })
 
 t.test('a page that the browser kept asks whether the session goes on', async (t) => {
-  const { enter, visitor, tab, gateway } = await startPage(t, { browser })
-  const person = await visitor()
-  const one = await enter('Keys', { visitor: person })
-  const two = await tab({ visitor: person })
-  await two.goto(`${gateway.url}/account#limits`)
-  await settled(two, 'Limits')
+  const { one, two } = await twoTabs(await startPage(t, { browser }), 'Keys')
   await one.getByRole('button', { name: 'Log out' }).click()
   await shows(one, 'You have logged out.')
   await two.evaluate(`dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))`)
@@ -131,16 +126,11 @@ t.test('a page that the browser kept asks whether the session goes on', async (t
 t.test('a log-out in another tab ends a chat in mid-answer', async (t) => {
   const gate = new Gate()
   const world = await startPage(t, { browser, script: chat({ chunks: 4, gate }) })
-  const { enter, tab, visitor, gateway } = world
-  const person = await visitor()
-  const page = await enter('Playground', { visitor: person })
+  const { one: page, two } = await twoTabs(world, 'Playground')
   await page.getByLabel('Your message').fill('Go on')
   await page.keyboard.press('Enter')
   gate.next(2)
   await page.locator('.markdown').getByText('w0').waitFor()
-  const two = await tab({ visitor: person })
-  await two.goto(`${gateway.url}/account#limits`)
-  await settled(two, 'Limits')
   await two.getByRole('button', { name: 'Log out' }).click()
   await shows(two, 'You have logged out.')
   gate.open()

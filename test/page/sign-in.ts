@@ -1,7 +1,7 @@
 // Getting in and out of the account page: links that are new, used, wrong and old; sessions that end; two tabs.
 
 import t from 'tap'
-import { openBrowser, settled, shows, startPage } from '../fixtures/page-browser.ts'
+import { openBrowser, settled, shows, startPage, twoTabs } from '../fixtures/page-browser.ts'
 import { connectLink } from '../fixtures/ledger.ts'
 import { refOf } from '../fixtures/money.ts'
 import { keys } from '../../src/redis/keys.ts'
@@ -70,12 +70,7 @@ t.test(
 )
 
 t.test('a log-out ends the session in every tab of the browser', async (t) => {
-  const { enter, tab, visitor, gateway } = await startPage(t, { browser })
-  const person = await visitor()
-  const one = await enter('Keys', { visitor: person })
-  const two = await tab({ visitor: person })
-  await two.goto(`${gateway.url}/account#limits`)
-  await settled(two, 'Limits')
+  const { person, one, two } = await twoTabs(await startPage(t, { browser }), 'Keys')
   await one.getByRole('button', { name: 'Log out' }).click()
   await shows(one, 'You have logged out.')
   t.same(await person.cookies(), [])

@@ -66,18 +66,6 @@ t.test('the page and its files come with guards, and with nothing else of the di
   }
 })
 
-t.test('a file is compressed for whoever takes that', async (t) => {
-  const { url } = await startGateway(t, { yaml })
-  const path = `${url}/docs/swagger-ui-bundle.js`
-  const small = await send(path, { method: 'HEAD', headers: { 'accept-encoding': 'gzip' } })
-  const large = await send(path, { method: 'HEAD', headers: { 'accept-encoding': 'identity' } })
-  t.equal(small.headers.get('content-encoding'), 'gzip')
-  t.equal(large.headers.get('content-encoding'), null)
-  t.equal(small.headers.get('etag'), large.headers.get('etag'))
-  const [few, many] = [small, large].map(({ headers }) => Number(headers.get('content-length')))
-  t.ok((few ?? 0) > 0 && (few ?? 0) * 3 < (many ?? 0), `${few} of ${many} bytes`)
-})
-
 t.test('switched off, none of it is there', async (t) => {
   const { url } = await startGateway(t, { yaml: `${yaml}\nplugins: { docs: false }` })
   for (const path of ['/openapi.json', '/docs', '/docs/page.js']) {
