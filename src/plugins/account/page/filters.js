@@ -1,6 +1,6 @@
 // The filters above a list: a form that has changed at once with each of its fields.
 
-import { withQuery } from './api.js'
+import { allOf, withQuery } from './api.js'
 import { dateFrom } from './calendar.js'
 import { h } from './dom.js'
 import { texts } from './texts.js'
@@ -43,16 +43,33 @@ export function choice(options, chosen) {
 }
 
 /**
+ * The fields that usage and transactions share, as the address has them, and the keys of which one can be chosen.
+ * @param {import('./main.js').Context} context
+ * @param {{ from: string, to: string }} days that stand in the fields if the address has none
+ */
+export async function bookFields({ query, signal }, { from, to }) {
+  /** @type {import('./shapes.js').Key[]} */
+  const keys = await allOf('keys', { signal })
+  return {
+    keys,
+    model: modelChoice(query),
+    key: keyChoice(keys, query),
+    from: dateField(query.get('from') ?? from),
+    to: dateField(query.get('to') ?? to),
+  }
+}
+
+/**
  * @param {readonly import('./shapes.js').Key[]} keys
  * @param {URLSearchParams} query
  */
-export function keyChoice(keys, query) {
+function keyChoice(keys, query) {
   const names = keys.map(({ id, name, hint }) => [id, name || hint])
   return choice({ '': t.allKeys, ...Object.fromEntries(names) }, query.get('key') ?? '')
 }
 
 /** @param {URLSearchParams} query */
-export function modelChoice(query) {
+function modelChoice(query) {
   const select = choice({ '': t.allModels }, '')
   const wanted = query.get('model')
   if (wanted) offer(select, [{ model: wanted }])
@@ -61,7 +78,7 @@ export function modelChoice(query) {
 }
 
 /**
- * The models of rows can be chosen.
+ * Adds the models of these rows to the choice.
  * @param {HTMLSelectElement} select
  * @param {readonly { model?: string }[]} rows
  */
@@ -75,7 +92,7 @@ export function offer(select, rows) {
 }
 
 /** @param {string} value */
-export const dateField = (value) => h('input', { type: 'date', value })
+const dateField = (value) => h('input', { type: 'date', value })
 
 /**
  * The days that two fields choose; a field without a day is no bound.
@@ -93,7 +110,7 @@ export function refusal(words) {
 }
 
 /**
- * The rows that a query finds, without pages.
+ * A link to all rows that a query finds.
  * @param {'usage' | 'transactions'} path
  * @param {Record<string, string | number | undefined>} query
  */

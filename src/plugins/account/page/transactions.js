@@ -1,20 +1,10 @@
 // Every movement of money, newest first, page after page as the reader scrolls. Each page of rows is a block that the
 // browser does not lay out while it is out of sight, so that ten thousand rows scroll as ten do.
 
-import { account, allOf, withQuery } from './api.js'
+import { account, withQuery } from './api.js'
 import { daysAgo, secondsOf } from './calendar.js'
 import { announce, h, redraw } from './dom.js'
-import {
-  choice,
-  csvLink,
-  dateField,
-  daysOf,
-  filterForm,
-  keyChoice,
-  modelChoice,
-  offer,
-  refusal,
-} from './filters.js'
+import { bookFields, choice, csvLink, daysOf, filterForm, offer, refusal } from './filters.js'
 import { momentOf, money, number } from './format.js'
 import { keyNames } from './key-names.js'
 import { problem } from './problems.js'
@@ -32,17 +22,12 @@ const rowsAPage = 100
 /** @param {import('./main.js').Context} context */
 export async function open(context) {
   const { signal, query, keep } = context
-  /** @type {Key[]} */
-  const keys = await allOf('keys', { signal })
+  const { keys, model, key, from, to } = await bookFields(context, { from: '', to: '' })
   const type = choice({ '': t.allTypes, ...t.types }, query.get('type') ?? '')
-  const model = modelChoice(query)
   offer(
     model,
     context.me.models.map(({ id }) => ({ model: id })),
   )
-  const key = keyChoice(keys, query)
-  const from = dateField(query.get('from') ?? '')
-  const to = dateField(query.get('to') ?? '')
   const value = query.get('reference') ?? ''
   const reference = h('input', { type: 'search', value, maxlength: 255, placeholder: t.ofPayment })
   const csv = h('div', { class: 'filters-csv' })
@@ -98,7 +83,7 @@ class Table {
   #options
   #after = ''
   #isLoading = false
-  /** A page may have no rows, and others behind it. */
+  /** A page may be without rows although more pages follow. */
   #isEmpty = true
   #end
   #watch
@@ -196,7 +181,7 @@ class Table {
     const { context } = this.#options
     const { usage, amount } = row
     const worth = money(amount, context.me.currency)
-    // Of a version before; now they are of a type of their own.
+    // An entry of an earlier version: now corrections have a type of their own.
     const isCorrection = row.type === 'adjustment' && row.request_id !== undefined
     const title = isCorrection
       ? t.types.correction

@@ -1,20 +1,10 @@
 // Usage by day: filters, a chart, and a table of the same numbers; as CSV, too.
 
-import { account, allOf, withQuery } from './api.js'
+import { account, withQuery } from './api.js'
 import { daysAgo, daysBetween, isoOf, midnight } from './calendar.js'
 import { chartOf } from './chart.js'
 import { h } from './dom.js'
-import {
-  choice,
-  csvLink,
-  dateField,
-  daysOf,
-  filterForm,
-  keyChoice,
-  modelChoice,
-  offer,
-  refusal,
-} from './filters.js'
+import { bookFields, choice, csvLink, daysOf, filterForm, offer, refusal } from './filters.js'
 import { dateOf, money, number, timeZone } from './format.js'
 import { keyNames } from './key-names.js'
 import { problem } from './problems.js'
@@ -36,16 +26,12 @@ const mostDays = 40
 /** @param {import('./main.js').Context} context */
 export async function open(context) {
   const { signal, query, keep, isOver } = context
-  /** @type {Key[]} */
-  const keys = await allOf('keys', { signal })
-  const result = h('div', { class: 'result' })
   const today = midnight(new Date())
-  const from = dateField(query.get('from') ?? isoOf(daysAgo(today, 29)))
-  const to = dateField(query.get('to') ?? isoOf(today))
+  const days = { from: isoOf(daysAgo(today, 29)), to: isoOf(today) }
+  const { keys, model, key, from, to } = await bookFields(context, days)
+  const result = h('div', { class: 'result' })
   const group = choice({ model: f.model, key: f.key }, query.get('group') ?? 'model')
   const measure = choice(t.measures, query.get('measure') ?? 'tokens')
-  const model = modelChoice(query)
-  const key = keyChoice(keys, query)
   const chosen = () => ({
     from: from.value,
     to: to.value,
