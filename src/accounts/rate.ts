@@ -42,7 +42,7 @@ function stateOf(result: RateLimiterRes, limit: number): LimitState {
   }
 }
 
-/** How much is left of an allowance, and since when. */
+/** How many units are left, and since when. */
 interface Level {
   left: number
   atMs: number
@@ -51,34 +51,35 @@ interface Level {
 /** A caller who keeps coming with new keys only pushes out the oldest keys. */
 const maxKeys = 10_000
 
-/** What an allowance counts, by key: a new allowance goes on with it when its rate was changed. */
+/** What a rate counts, by key. A new rate takes it over when the configuration has changed. */
 export type Levels = Map<string, Level>
 
-export type Allowance = ReturnType<typeof createAllowance>
+export type Rate = ReturnType<typeof createRate>
 
 /**
  * So many units a minute for each key, with a burst of as many; used units come back evenly. In this process' memory
- * alone: the allowance is asked for every request, so it must cost nothing.
+ * alone: the rate is asked at every request, so it must cost nothing.
  */
-export function createAllowance(
+export function createRate(
   perMinute: number,
   levels: Levels = new Map(),
   now = () => performance.now(),
 ) {
   const perMs = perMinute / 60_000
-  const leftOf = ({ left, atMs }: Level) => Math.min(perMinute, left + (now() - atMs) * perMs)
+  const leftOf = (key: string) => {
+    const level = levels.get(key)
+    return level ? Math.min(perMinute, level.left + (now() - level.atMs) * perMs) : perMinute
+  }
   /** Uses units; the rest may fall below zero. */
   const use = (key: string, amount: number): void => {
-    const level = levels.get(key)
-    const left = level ? leftOf(level) : perMinute
+    const left = leftOf(key)
     levels.delete(key)
     levels.set(key, { left: left - amount, atMs: now() })
     if (levels.size > maxKeys) levels.delete(levels.keys().next().value ?? '')
   }
-  /** The error for who asks while no unit is left. `what` is a sentence: of what there were too many. */
+  /** Returns the error for a key that has no unit left. `what` is a sentence that says what came too often. */
   const refusal = (key: string, what: string): GatewayError | undefined => {
-    const level = levels.get(key)
-    const left = level ? leftOf(level) : perMinute
+    const left = leftOf(key)
     return left < 1 ? tooOften(Math.ceil((1 - left) / perMs), what) : undefined
   }
   const take = (key: string, what: string): void => {
@@ -100,12 +101,12 @@ function tooOften(retryAfterMs: number, what: string): GatewayError {
  */
 export type Guard = (address: string) => GatewayError | undefined
 
-/** `what` is the sentence for who has failed too often. */
+/** `what` is the sentence that a client reads whose address has failed too often. */
 export function createGuard(
   failuresPerMinute: number,
   { what, levels }: { readonly what: string; readonly levels?: Levels },
 ): Guard {
-  const failures = createAllowance(failuresPerMinute, levels)
+  const failures = createRate(failuresPerMinute, levels)
   return (address) => {
     const network = networkOf(address)
     const error = failures.refusal(network, what)

@@ -8,8 +8,8 @@ import type { Exchange, Hooks, Route, Scope } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { smallBytes } from '../http/json/scan.ts'
 import { accountSettings, keyReader } from '../accounts/api-key.ts'
-import { createAllowance, createGuard } from '../accounts/rate.ts'
-import type { Allowance, Guard, Levels } from '../accounts/rate.ts'
+import { createRate, createGuard } from '../accounts/rate.ts'
+import type { Rate, Guard, Levels } from '../accounts/rate.ts'
 import { z } from '../config/schema.ts'
 import { lasting } from '../lasting.ts'
 
@@ -44,8 +44,8 @@ export const auth: Plugin<z.infer<typeof schema>> = {
         what: 'Too many wrong keys from this address.',
         levels: failed,
       }),
-      refusals: createAllowance(refusalsPerMinute, refused),
-      accountRefusals: createAllowance(keysOfAccount * refusalsPerMinute, refusedAccounts),
+      refusals: createRate(refusalsPerMinute, refused),
+      accountRefusals: createRate(keysOfAccount * refusalsPerMinute, refusedAccounts),
     }
     return {
       begin: (x) => (needsKey(x.route) ? hooksOf(x, parts) : undefined),
@@ -74,9 +74,9 @@ interface AuthParts {
   readonly readKey: ReturnType<typeof keyReader>
   readonly guard: Guard
   /** By the hash of a key that Redis knows. */
-  readonly refusals: Allowance
+  readonly refusals: Rate
   /** By the ref. */
-  readonly accountRefusals: Allowance
+  readonly accountRefusals: Rate
 }
 
 function hooksOf(x: Exchange, parts: AuthParts): Hooks {
@@ -152,8 +152,8 @@ function countRefusal(
 const refusing: ReadonlySet<number> = new Set([401, 402, 403, 429])
 
 /**
- * How much a refusal counts; 0: not at all. More when a large body was read. Others than `refusing` count only if they cost
- * work, and not while a first try still runs: its client is told to ask again and again.
+ * How much a refusal counts; 0: not at all. More when a large body was read. A status that is not in `refusing` counts
+ * only if the request cost work, and not while a first try still runs: its client is told to ask again and again.
  */
 function weightOf({ status, caller, retry }: GatewayError, bodyBytes: number): number {
   const isFromRedis = caller !== undefined

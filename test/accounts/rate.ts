@@ -2,7 +2,7 @@
 
 import t from 'tap'
 import type { GatewayError } from '../../src/errors.ts'
-import { createAllowance, createGuard, createRequestRate } from '../../src/accounts/rate.ts'
+import { createRate, createGuard, createRequestRate } from '../../src/accounts/rate.ts'
 import { connectLink } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
@@ -46,13 +46,13 @@ t.test('with Redis away it is the ledger that is not available', async (t) => {
   t.equal((await refusalOf(count('acct00000001', 2))).code, 'ledger_unavailable')
 })
 
-t.test('an allowance is used up, comes back evenly, and is never more than it was', async (t) => {
+t.test('units are used up, come back evenly, and are never more than they were', async (t) => {
   let nowMs = 0
-  const allowance = createAllowance(60, new Map(), () => nowMs)
-  const waitMs = (key: string) => allowance.refusal(key, 'Too many.')?.retryAfterMs
-  allowance.use('a', 59)
+  const rate = createRate(60, new Map(), () => nowMs)
+  const waitMs = (key: string) => rate.refusal(key, 'Too many.')?.retryAfterMs
+  rate.use('a', 59)
   t.equal(waitMs('a'), undefined)
-  allowance.use('a', 1)
+  rate.use('a', 1)
   t.equal(waitMs('a'), 1000)
   t.equal(waitMs('b'), undefined, 'another key')
   nowMs = 400
@@ -60,32 +60,32 @@ t.test('an allowance is used up, comes back evenly, and is never more than it wa
   nowMs = 1000
   t.equal(waitMs('a'), undefined)
   nowMs = 1_000_000
-  allowance.use('a', 61)
+  rate.use('a', 61)
   t.equal(waitMs('a'), 2000)
 })
 
 t.test('who takes the last unit gets it, and the next one is told how long to wait', async (t) => {
-  const allowance = createAllowance(1, new Map(), () => 0)
-  allowance.take('a', 'Too many of these.')
-  t.throws(() => allowance.take('a', 'Too many of these.'), {
+  const rate = createRate(1, new Map(), () => 0)
+  rate.take('a', 'Too many of these.')
+  t.throws(() => rate.take('a', 'Too many of these.'), {
     code: 'rate_limit_exceeded',
     message: 'Too many of these. Wait as Retry-After says.',
     retryAfterMs: 60_000,
   })
-  t.equal(allowance.refusal('a', '')?.retryAfterMs, 60_000, 'a refused one is not counted')
-  t.equal(allowance.refusal('b', ''), undefined)
+  t.equal(rate.refusal('a', '')?.retryAfterMs, 60_000, 'a refused one is not counted')
+  t.equal(rate.refusal('b', ''), undefined)
 })
 
 t.test('when new keys come without end, the oldest is forgotten', async (t) => {
-  const allowance = createAllowance(1, new Map(), () => 0)
-  for (const key of ['old', 'kept']) allowance.use(key, 1)
+  const rate = createRate(1, new Map(), () => 0)
+  for (const key of ['old', 'kept']) rate.use(key, 1)
   for (let i = 0; i < 9999; i++) {
-    allowance.use(`new${i}`, 1)
-    if (i === 5000) allowance.use('kept', 0)
+    rate.use(`new${i}`, 1)
+    if (i === 5000) rate.use('kept', 0)
   }
-  t.equal(allowance.refusal('old', ''), undefined)
-  t.ok(allowance.refusal('kept', ''))
-  t.ok(allowance.refusal('new9998', ''))
+  t.equal(rate.refusal('old', ''), undefined)
+  t.ok(rate.refusal('kept', ''))
+  t.ok(rate.refusal('new9998', ''))
 })
 
 t.test('the guard lets a number of failures pass, then says how long to wait', async (t) => {

@@ -15,7 +15,7 @@ export const pageMutants: readonly Mutant[] = [
     "if (!isJsonType(headers['content-type'])) throw new GatewayError('unsupported_media_type')",
     '',
   ),
-  access("allowance.take(login.ref, 'Too many requests of the account page.')", ''),
+  access("rate.take(login.ref, 'Too many requests of the account page.')", ''),
   one(
     'plugins/account/entry.ts',
     'if (before !== undefined) await portal.leave(entryOf(before))',
@@ -33,7 +33,7 @@ export const pageMutants: readonly Mutant[] = [
     '',
   ),
   one('plugins/account/provider-tries.ts', 'if (refusal) throw refusal', ''),
-  one('plugins/account/provider-tries.ts', 'allowance.use(network, -1)', ''),
+  one('plugins/account/provider-tries.ts', 'rate.use(network, -1)', ''),
   one(
     'plugins/account/provider-tries.ts',
     'const giveBack = slots.take(network)',

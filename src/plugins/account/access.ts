@@ -2,7 +2,7 @@
 // must be JSON and come from the page's own origin, so that no other site can make one. Keys are never looked at here.
 
 import type { IncomingHttpHeaders } from 'node:http'
-import { createAllowance, createGuard } from '../../accounts/rate.ts'
+import { createRate, createGuard } from '../../accounts/rate.ts'
 import type { Levels } from '../../accounts/rate.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Answer, Exchange, Route, Serving } from '../../exchange.ts'
@@ -44,7 +44,7 @@ export function createAccess(gateway: Gateway, portal: Portal) {
     what: 'Too many wrong links or cookies from this address.',
     levels: failed,
   })
-  const allowance = createAllowance(requestsPerMinute, requests)
+  const rate = createRate(requestsPerMinute, requests)
   const cookieOf = ({ cookie }: IncomingHttpHeaders, base = 'tollgate') =>
     readCookie(cookie, cookieName(base, page.isSecure))
   /** Counts a wrong secret. Returns the error to answer instead, when the address has sent too many. */
@@ -52,7 +52,7 @@ export function createAccess(gateway: Gateway, portal: Portal) {
     counts.has(code) ? guard(x.ip) : undefined
   const look = async (x: Exchange): Promise<Login> => {
     const login = await portal.look(entryOf(cookieOf(x.headers) ?? ''))
-    allowance.take(login.ref, 'Too many requests of the account page.')
+    rate.take(login.ref, 'Too many requests of the account page.')
     x.caller = { ref: login.ref, hmac: login.hash, scope: '' }
     x.identity = { keyId: '', accountId: login.accountId, plan: login.plan }
     return login

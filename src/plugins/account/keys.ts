@@ -14,7 +14,7 @@ import {
 import { withKeyRoom } from '../../accounts/key-room.ts'
 import { once } from '../../accounts/once.ts'
 import { planNamed } from '../../accounts/plan.ts'
-import { createAllowance } from '../../accounts/rate.ts'
+import { createRate } from '../../accounts/rate.ts'
 import type { Levels } from '../../accounts/rate.ts'
 import { GatewayError } from '../../errors.ts'
 import { json } from '../../exchange.ts'
@@ -37,7 +37,7 @@ export function keyRoutes(gateway: Gateway, route: PageRoute): readonly Route[] 
   const { accounts, config } = gateway
   const { max_keys: most } = portalSettings.of(config)
   const makePageKey = createPageKeys(gateway.redis, accountSettings.of(config).pepper)
-  const pageKeys = createAllowance(pageKeysPerMinute, counted(gateway).pageKeys)
+  const pageKeys = createRate(pageKeysPerMinute, counted(gateway).pageKeys)
   const ownKey = async ({ params }: Exchange, { ref }: Login) => {
     const id = params.id ?? ''
     if ((await accounts.getKeyRef(id)) !== ref) throw new GatewayError('key_not_found')

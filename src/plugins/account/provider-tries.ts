@@ -1,8 +1,8 @@
 // Who may make the gateway ask the identity provider. Anybody can come back with a code, and only the provider knows
-// whether it has given it. So few log-ins are asked about at a time, of which an address gets a share, and an address that
-// keeps coming with bad ones is not asked about for a while. Counts in this process alone.
+// whether it has given that code. Therefore the gateway asks about a limited number of log-ins at a time, and each address
+// has a share of these; after too many bad log-ins from an address, it has to wait. Counted in this process alone.
 
-import { createAllowance } from '../../accounts/rate.ts'
+import { createRate } from '../../accounts/rate.ts'
 import type { Levels } from '../../accounts/rate.ts'
 import { asGatewayError, hasCode } from '../../errors.ts'
 import type { GatewayError } from '../../errors.ts'
@@ -13,7 +13,7 @@ import { portalSettings } from '../../portal/settings.ts'
 import { SharedPool } from '../../sharing/shared-pool.ts'
 import { createSlots } from '../../sharing/slots.ts'
 
-/** One address alone gets half: that of a company, where all come at nine, is often one. */
+/** One address alone gets half: the people of a company, who all come at nine, often share one. */
 const mostAtOnce = 100
 
 /** A reload gives nobody new tries. */
@@ -25,20 +25,20 @@ const counted = lasting(() => ({
 interface LogInTry<T> {
   /** Asks the provider. Throws when nobody is let in. */
   readonly letIn: () => Promise<T>
-  /** Called instead, when this address has to wait: `rate_limit_exceeded`, `concurrency_limit_exceeded` or `overloaded`. */
+  /** Called in place of `letIn` when the address has to wait: `rate_limit_exceeded`, `concurrency_limit_exceeded` or `overloaded`. */
   readonly wait: (error: GatewayError) => T
 }
 
 export function createProviderTries(gateway: Gateway) {
   const { failures_per_minute_per_ip: failuresPerMinute } = portalSettings.of(gateway.config)
   const { tries, slots } = counted(gateway)
-  const allowance = createAllowance(failuresPerMinute, tries)
+  const rate = createRate(failuresPerMinute, tries)
   const begin = (network: string) => {
-    const refusal = allowance.refusal(network, 'Too many log-ins from this address were refused.')
+    const refusal = rate.refusal(network, 'Too many log-ins from this address were refused.')
     if (refusal) throw refusal
     const giveBack = slots.take(network)
-    // Spent before it is known how the log-in ends, or many at once would all be the last one.
-    allowance.use(network, 1)
+    // A try is spent before its log-in ends. Otherwise many at once would each pass as the last one.
+    rate.use(network, 1)
     return giveBack
   }
   return async <T>(address: string, { letIn, wait }: LogInTry<T>): Promise<T> => {
@@ -51,11 +51,11 @@ export function createProviderTries(gateway: Gateway) {
     }
     try {
       const answer = await letIn()
-      allowance.use(network, -1)
+      rate.use(network, -1)
       return answer
     } catch (error) {
       // That Redis is away is not the fault of an address.
-      if (hasCode(error, 'ledger_unavailable')) allowance.use(network, -1)
+      if (hasCode(error, 'ledger_unavailable')) rate.use(network, -1)
       throw error
     } finally {
       giveBack()
