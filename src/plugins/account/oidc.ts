@@ -1,5 +1,5 @@
-// Log-in at an identity provider: to the provider and back. While the person is there, the browser keeps what the answer
-// must fit in a sealed cookie; Redis remembers that an answer has come, so that none is taken twice. Both routes only
+// Log-in at an identity provider: to the provider and back. While the person is there, a sealed cookie of the browser
+// holds what the answer must match; Redis remembers that an answer has come, so that none is taken twice. Both routes only
 // lead to the provider or to the page: no address comes from the request. `provider-tries.ts` says when the provider
 // is asked.
 

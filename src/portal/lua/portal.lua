@@ -11,7 +11,7 @@ local function read_owner(account)
   }
 end
 
--- The rows that end when one more comes: what has ended, and of the others the oldest.
+-- The rows that go before one more is added: those that have ended, and the oldest of the others if there is no room.
 local function find_surplus(rows, most, has_ended)
   local found = call('HGETALL', rows)
   local living, gone = {}, {}
@@ -28,7 +28,7 @@ local function find_surplus(rows, most, has_ended)
   return gone
 end
 
--- For rows that begin with their end.
+-- Returns a function that says whether a row has ended. The row begins with the time of its end.
 local function ended_by(now)
   return function(row) return number(match(row, '^%d+')) <= now end
 end
@@ -37,12 +37,12 @@ local function name_of_key(page_keys, hmac)
   return string.sub(page_keys, 1, -1 - #'page-keys') .. 'key:' .. hmac
 end
 
--- Only so that a moving slot refuses these keys before the first write.
+-- Reads these keys for one reason: while their slot moves, Redis must refuse the script before its first write.
 local function ask_for_page_keys(page_keys, gone)
   for _, hmac in ipairs(gone) do call('EXISTS', name_of_key(page_keys, hmac)) end
 end
 
--- The keys of the playground whose log-in `is_over` says is over.
+-- The keys of the playground whose log-in is over, as `is_over` says.
 local function find_page_keys(page_keys, is_over)
   local found = call('HGETALL', page_keys)
   local gone = {}
