@@ -12,7 +12,8 @@ import {
 import type { Aggregator } from 'prom-client'
 
 const seconds = [
-  0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
+  0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600,
+  1800,
 ]
 
 export type Metrics = ReturnType<typeof createMetrics>
@@ -93,12 +94,21 @@ export function createMetrics(version: string) {
     targetQueue: gauge('target_queue', 'Requests that wait until a target has room.', 'model'),
     tokens: counter('tokens_total', 'Model tokens settled.', 'model', 'kind'),
     charged: counter('charged_tokens_total', 'Balance tokens charged.', 'model'),
+    cost: counter(
+      'cost_tokens_total',
+      "What settled tokens cost the operator, by the model's cost, in balance tokens.",
+      'model',
+    ),
     settlements: counter(
       'settlements_total',
       'Settlements by where their usage came from.',
       'basis',
     ),
     owed: gauge('owed_tokens', 'Balance tokens that all accounts owe, read once a minute.'),
+    balance: gauge(
+      'balance_tokens',
+      'Balance tokens that all accounts have, what is held included, read once an hour.',
+    ),
     lowAccounts: gauge(
       'accounts_low',
       'Accounts with fewer balance tokens, less what is held, than plugins.account.low_balance, counted once an hour.',

@@ -1,5 +1,5 @@
 // What a gateway does at intervals: reads its gauges, and what one process does for all: archives the journal, sums up
-// what accounts owe, counts those with little left. And what it tells of itself when it is asked.
+// what accounts owe and have, counts those with little left. And what it tells of itself when it is asked.
 
 import { lowBalance } from './accounts/low-balance.ts'
 import type { Config } from './config/config.ts'
@@ -56,14 +56,16 @@ export function keepBooks(
   }
   readOwed()
   every(owedEveryMs, readOwed)
-  const countLow = () => {
+  const readBalances = () => {
     const { low_balance: threshold } = lowBalance.of(configNow())
-    const uncounted = notDone('the accounts with a low balance could not be counted')
-    ledger.countLow(threshold).then((count) => metrics.lowAccounts.set(count), uncounted)
+    ledger.sumBalances(threshold).then(({ balance, low }) => {
+      metrics.balance.set(balance)
+      metrics.lowAccounts.set(low)
+    }, notDone('the balances of all accounts could not be read'))
   }
-  countLow()
+  readBalances()
   every(archiveEveryMs, () => {
-    countLow()
+    readBalances()
     ledger
       .archive()
       .catch(notDone('the journal could not be archived: the gateway tries again in an hour'))

@@ -12,6 +12,9 @@ import type { RedisAddress } from './words.ts'
 /** Integer micro-units of a balance token per model token; `request` per request. 1 token = 1,000,000. */
 export type Price = Named<typeof keys.price.shape>
 
+/** What the operator pays for tokens, in the unit of `Price`. */
+export type Cost = Named<typeof keys.cost.shape>
+
 type TargetNames = Named<typeof keys.targetBlock.shape>
 
 interface OwnTargetKeys {
@@ -40,13 +43,15 @@ export type Target = OwnTargetKeys &
 
 type ModelNames = Named<typeof keys.model.shape>
 
-type ChangedInModel = 'targets' | 'price' | 'timeouts' | 'breaker' | 'queue' | 'accepts' | 'onLeave'
+type ChangedInModel =
+  'targets' | 'price' | 'cost' | 'timeouts' | 'breaker' | 'queue' | 'accepts' | 'onLeave'
 
 /** A key of a model that is not named here is what the file says. */
 export interface Model extends Omit<ModelNames, ChangedInModel> {
   readonly id: string
   readonly targets: readonly Target[]
   readonly price: Price
+  readonly cost: Cost | undefined
   readonly breaker: Named<typeof keys.breaker.shape>
   readonly queue: Named<typeof keys.queue.shape>
   readonly accepts: readonly string[]

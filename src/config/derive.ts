@@ -27,13 +27,17 @@ function deriveLimits({ limits }: Block, count: number): Block {
 }
 
 function deriveModel(model: Block): Block {
-  const { price, context_window: window, max_output_tokens: output } = model
+  const { price, cost, context_window: window, max_output_tokens: output } = model
   const fits =
     output !== undefined || typeof window !== 'number' || window >= defaultMaxOutputTokens
   return {
     ...model,
     ...(!fits && { max_output_tokens: window }),
-    ...(isBlock(price) &&
-      price.input !== undefined && { price: { cached_input: price.input, ...price } }),
+    ...(isBlock(price) && { price: withCachedInput(price) }),
+    ...(isBlock(cost) && { cost: withCachedInput(cost) }),
   }
+}
+
+function withCachedInput(price: Block): Block {
+  return price.input === undefined ? price : { cached_input: price.input, ...price }
 }

@@ -151,6 +151,16 @@ export const price = z.strictObject({
   request: decimal().prefault(0).describe('Balance tokens for each request, besides its tokens.'),
 })
 
+export const cost = z.strictObject({
+  input: decimal().prefault(0).describe('What you pay for a token of the prompt.'),
+  output: decimal().prefault(0).describe('What you pay for a generated token.'),
+  cached_input: decimal()
+    .prefault(0)
+    .describe(
+      'What you pay for a prompt token that the backend had cached; by default the cost of `input`.',
+    ),
+})
+
 export const timeouts = z.strictObject({
   connect: duration().prefault('10s').describe('Until the connection to the backend is made.'),
   first_token: duration()
@@ -177,6 +187,11 @@ export const model = z.strictObject({
     .describe('Other ids by which clients may name the model.'),
   targets: z.array(target).min(1).describe('Backends that serve the model; `demo` is built in.'),
   price: price.prefault({}).describe('What the model costs, decimals with at most 6 places.'),
+  cost: cost
+    .optional()
+    .describe(
+      'What you pay the backend, in balance tokens as in `price`, for `tollgate_cost_tokens_total` alone.',
+    ),
   context_window: count()
     .max(1_000_000_000)
     .default(defaultContextWindow)

@@ -108,6 +108,7 @@ function resolveModel(id: string, keys: ModelKeys, origin: Origin): Model {
     breaker: named(schemas.breaker, keys.breaker),
     queue: named(schemas.queue, keys.queue),
     price: named(schemas.price, keys.price),
+    cost: keys.cost && named(schemas.cost, keys.cost),
     promptWindow:
       names.contextWindow === schemas.defaultContextWindow ? Infinity : names.contextWindow,
     onLeave: names.onLeave ?? (names.hiddenReasoning ? 'finish' : undefined),

@@ -2,6 +2,7 @@
 // the archive.
 
 import type { Admission } from './admission.ts'
+import { sumBalances } from './all-balances.ts'
 import { createArchive } from './archive.ts'
 import { audit, refsInGroups } from './audit.ts'
 import { toBalance } from './balance.ts'
@@ -12,7 +13,6 @@ import type { CreditRequest } from './credit.ts'
 import type { Gate } from './gate.ts'
 import { readEntry, readPieces, readTransactions } from './journal.ts'
 import type { LedgerScripts } from './library.ts'
-import { countLow } from './low-accounts.ts'
 import type { Outbox } from './outbox.ts'
 import { textAt } from '../redis/scripts.ts'
 import type { ScriptLink } from '../redis/scripts.ts'
@@ -92,8 +92,8 @@ export function bookkeeping(options: BookkeepingOptions) {
     async audit(ref?: string) {
       return { ...(await audit(journal, ref)), late: await spool.countLate() }
     },
-    /** Accounts with fewer than `threshold` tokens available. Reads all of them. */
-    countLow: (threshold: number) => countLow(link.client, threshold),
+    /** Of all accounts, and how many have fewer than `threshold` tokens available. Reads all of them. */
+    sumBalances: (threshold: number) => sumBalances(link.client, threshold),
     /** Moves journal entries older than `journalKeepMs` to the store. Resolves with how many. Any gateway may do this at any time. */
     async archive(): Promise<number> {
       let count = 0

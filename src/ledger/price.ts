@@ -2,22 +2,29 @@
 // charge, never past 2^53 − 1; and what numbers get into the sums at all. The only place where prices are multiplied.
 // Decides nothing about what is to be paid.
 
-import type { Model, Price } from '../config/config.ts'
+import type { Cost, Model, Price } from '../config/config.ts'
 import type { TokenCounts } from '../tokens/token-counts.ts'
 
 const micro = 1_000_000n
 const most = BigInt(Number.MAX_SAFE_INTEGER)
 
 /** More `cached` tokens than `prompt` count as `prompt`. Throws a RangeError for counts that are not integers ≥ 0: the meter never returns such counts. */
-export function charge(price: Price, { prompt, cached, completion }: TokenCounts): number {
+export function charge(price: Price, tokens: TokenCounts): number {
+  const sum = price.request + microsOf(price, tokens)
+  return bounded((sum + micro - 1n) / micro)
+}
+
+/** What they cost the operator, for a metric: not rounded, and no amount of the ledger. */
+export function costOf(cost: Cost, tokens: TokenCounts): number {
+  return Number(microsOf(cost, tokens)) / Number(micro)
+}
+
+function microsOf(price: Cost, { prompt, cached, completion }: TokenCounts): bigint {
   const fromCache = BigInt(count(Math.min(cached, prompt)))
   const fresh = BigInt(count(prompt)) - fromCache
-  const sum =
-    price.request +
-    fresh * price.input +
-    fromCache * price.cachedInput +
-    BigInt(count(completion)) * price.output
-  return bounded((sum + micro - 1n) / micro)
+  return (
+    fresh * price.input + fromCache * price.cachedInput + BigInt(count(completion)) * price.output
+  )
 }
 
 /** `<input> <output>`, with `<cached input>` behind them if it differs from the input, and then with `<request>` if that is not 0. */

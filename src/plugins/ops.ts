@@ -5,6 +5,7 @@ import { noKeys } from '../config/schema.ts'
 import type { GatewayError } from '../errors.ts'
 import { json } from '../exchange.ts'
 import type { Answer, Exchange, Outcome, Route } from '../exchange.ts'
+import { costOf } from '../ledger/price.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { isOutage } from '../redis/scripts.ts'
 import { isOpen, measureTargets } from '../upkeep.ts'
@@ -92,7 +93,7 @@ function methodLabel(x: Exchange): string {
   return methods.has(x.method) ? x.method : 'other'
 }
 
-function observeGeneration({ metrics }: Gateway, x: Exchange, outcome: Outcome): void {
+function observeGeneration({ metrics, config }: Gateway, x: Exchange, outcome: Outcome): void {
   const { facts } = x
   const model = facts.model ?? ''
   for (const { target } of facts.failed ?? []) {
@@ -120,6 +121,8 @@ function observeGeneration({ metrics }: Gateway, x: Exchange, outcome: Outcome):
   metrics.tokens.inc({ model, kind: 'cached_input' }, tokens.cached)
   metrics.tokens.inc({ model, kind: 'output' }, tokens.completion)
   metrics.charged.inc({ model }, cost)
+  const paid = config.models.get(model)?.cost
+  if (paid) metrics.cost.inc({ model }, costOf(paid, tokens))
 }
 
 /** A request that the gateway or its client ended is no failure of the backend. */

@@ -6,11 +6,13 @@ t.test('cached input costs what input costs, unless it has a price', async (t) =
     a: { price: { input: '2' } },
     b: { price: { input: '2', cached_input: '1' } },
     c: { price: { output: '3' } },
+    d: { cost: { input: '2', output: '4' } },
   }
   t.same(derive({ models }).models, {
     a: { price: { input: '2', cached_input: '2' } },
     b: { price: { input: '2', cached_input: '1' } },
     c: { price: { output: '3' } },
+    d: { cost: { input: '2', output: '4', cached_input: '2' } },
   })
 })
 

@@ -4,6 +4,7 @@ import t from 'tap'
 import type { Price } from '../../src/config/config.ts'
 import {
   charge,
+  costOf,
   outputAfforded,
   parsePrice,
   priceText,
@@ -39,6 +40,11 @@ t.test('a charge is rounded up once, not once a part', async (t) => {
   })
   t.equal(charge(third, { prompt: 2, cached: 1, completion: 1 }), 1)
   t.equal(charge(price({ input: 1n }), { prompt: 1, cached: 0, completion: 0 }), 1)
+})
+
+t.test('a cost is not rounded, and a request costs nothing by itself', async (t) => {
+  const cost = { input: 20_000n, output: 90_000n, cachedInput: 1n }
+  t.equal(costOf(cost, { prompt: 3, cached: 2, completion: 1 }), 0.110002)
 })
 
 t.test('more cached tokens than prompt tokens give no discount', async (t) => {

@@ -198,8 +198,8 @@ export const edgeMutants: readonly Mutant[] = [
   ),
   one(
     'config/derive.ts',
-    'price.input !== undefined && { price: { cached_input: price.input, ...price } }),',
-    'price.input !== undefined && { price: { ...price, cached_input: price.input } }),',
+    'return price.input === undefined ? price : { cached_input: price.input, ...price }',
+    'return price.input === undefined ? price : { ...price, cached_input: price.input }',
   ),
   one('config/effective.ts', 'if (url.password) url.password = mask', ''),
   one('config/load.ts', 'report.hide(fitted.secrets)', ''),

@@ -60,6 +60,23 @@ t.test('a stream is counted: request, tokens, charge, settlement, times', async 
   t.match(headers.get('content-type'), /^text\/plain; version=0\.0\.4/)
 })
 
+t.test('what a model costs the operator is counted beside what is charged', async (t) => {
+  const backend = await startBackend(t, chat({ cachedTokens: 1 }))
+  const targets = `[{ url: '${backend.url}' }]`
+  const cost = '{ input: 0.5, output: 0.25, cached_input: 0.125 }'
+  const yaml = `models: { m: { targets: ${targets}, cost: ${cost} }, free: { targets: ${targets} } }`
+  const gateway = await startGateway(t, { yaml })
+  const { key } = await gateway.account(10_000)
+  for (const model of ['m', 'free']) {
+    await (await gateway.call('/v1/chat', key, { ...hi, model })).text()
+  }
+  const text = await scrape(gateway)
+  const { prompt, completion } = backend.served
+  const paid = ((prompt / 2 - 1) * 4 + 1 + (completion / 2) * 2) / 8
+  t.equal(sample(text, 'tollgate_cost_tokens_total{model="m"}'), paid)
+  t.notOk(text.includes('tollgate_cost_tokens_total{model="free"}'), 'nobody knows what it costs')
+})
+
 t.test('cached input is counted apart from input', async (t) => {
   const backend = await startBackend(t, chat({ cachedTokens: 1 }))
   const gateway = await startGateway(t, { yaml: yamlFor(backend.url) })

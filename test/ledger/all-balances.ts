@@ -1,7 +1,7 @@
-// src/ledger/low-accounts.ts: who is counted.
+// Who is counted among those with a low balance, and what all have.
 
 import t from 'tap'
-import { countLow } from '../../src/ledger/low-accounts.ts'
+import { sumBalances } from '../../src/ledger/all-balances.ts'
 import { keys } from '../../src/redis/keys.ts'
 import { makeAccount, openOn, request, topUp, used } from '../fixtures/ledger.ts'
 
@@ -17,10 +17,10 @@ t.test('what is held is not available; without a number nobody is counted', asyn
   }
   for (const caller of [rich, busy]) await topUp(ledger, caller, 10)
   await ledger.admit(request(busy, 1))
-  t.equal(await countLow(client, 10), 2)
-  t.equal(await countLow(client, 9), 1)
-  t.equal(await countLow(client, 11), 3)
-  t.equal(await countLow(client, 0), 0)
+  t.match(await sumBalances(client, 10), { low: 2 })
+  t.match(await sumBalances(client, 9), { low: 1 })
+  t.match(await sumBalances(client, 11), { low: 3 })
+  t.strictSame(await sumBalances(client, 0), { low: 0, balance: 20 })
 })
 
 t.test('a budget that is used up is no low balance: no top-up would help', async (t) => {
@@ -31,6 +31,6 @@ t.test('a budget that is used up is no low balance: no top-up would help', async
   await topUp(ledger, capped, 100)
   await ledger.settle(await ledger.admit(request(capped, 3)), used(3))
   t.match(await ledger.balance(capped.ref), { available: 0, balance: 97 })
-  t.equal(await countLow(client, 97), 0)
-  t.equal(await countLow(client, 98), 1)
+  t.match(await sumBalances(client, 97), { low: 0 })
+  t.strictSame(await sumBalances(client, 98), { low: 1, balance: 97 })
 })

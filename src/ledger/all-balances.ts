@@ -1,0 +1,30 @@
+// What all accounts have together, and how many have little left, for two gauges. All accounts are looked at, a thousand
+// at a time, as the debtors are.
+
+import type { Redis } from '../redis/client.ts'
+import { keys } from '../redis/keys.ts'
+import { refsInGroups } from './audit.ts'
+
+const chunk = 1000
+
+/**
+ * `balance`: of all accounts, also of suspended ones; what is held is a part of it.
+ * `low`: accounts that may spend and have fewer than `threshold` tokens of balance that nothing holds: whom a top-up would
+ * help. So a budget that is used up does not count, since it renews itself; an allowance counts as it was last booked, since
+ * the next request renews it. Suspended and deleted accounts do not count.
+ */
+export async function sumBalances(redis: Redis, threshold: number) {
+  let low = 0
+  let balance = 0
+  for await (const refs of refsInGroups(redis, chunk)) {
+    const rows = await Promise.all(
+      refs.map((ref) => redis.hmget(keys.account(ref), 'status', 'granted', 'spent', 'reserved')),
+    )
+    for (const [status, ...sums] of rows) {
+      const [granted = 0, spent = 0, reserved = 0] = sums.map(Number)
+      balance += granted - spent
+      if (status === 'active' && granted - spent - reserved < threshold) low++
+    }
+  }
+  return { balance, low }
+}
