@@ -123,7 +123,14 @@ export function createMetrics(version: string) {
     ),
     holdsOpen: gauge('holds_open', 'Holds of this process that are not settled.'),
     holdsReaped: counter('holds_reaped_total', 'Expired holds charged by their last checkpoint.'),
-    spoolEntries: gauge('spool_entries', 'Ledger writes waiting on disk.'),
+    writesOpen: gauge(
+      'ledger_writes_open',
+      'Settlements and credits that Redis has not confirmed yet.',
+    ),
+    spoolEntries: gauge(
+      'spool_entries',
+      'Ledger writes on disk: those that Redis has not confirmed, and each credit for 30 s.',
+    ),
     spoolUnwritten: gauge(
       'spool_unwritten_entries',
       'Ledger writes that wait in memory because the disk refuses them.',

@@ -28,6 +28,7 @@ export function watchGauges(
     metrics.logLinesDropped.inc(log.dropped - dropped)
     dropped = log.dropped
     metrics.holdsOpen.set(ledger.holdsOpen)
+    metrics.writesOpen.set(ledger.writesOpen)
     metrics.spoolEntries.set(ledger.spool.size)
     metrics.spoolUnwritten.set(ledger.spool.unwritten)
     metrics.redisUp.set(redis.up ? 1 : 0)

@@ -66,6 +66,8 @@ export interface Ledger extends Admitting, Bookkeeping {
   readonly isOpen: boolean
   readonly leaseMs: number
   readonly holdsOpen: number
+  /** Settlements and credits that Redis has not confirmed yet. */
+  readonly writesOpen: number
   /** The orders that wait on disk, or in memory while the disk refuses them. */
   readonly spool: Pick<Spool, 'size' | 'unwritten' | 'isFailing'>
   /** Holds of any gateway, read from Redis. */
@@ -101,6 +103,9 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     leaseMs: options.leaseMs,
     get holdsOpen() {
       return leases.size
+    },
+    get writesOpen() {
+      return outbox.unanswered
     },
     spool,
     holds,

@@ -50,6 +50,8 @@ const readiness = async ({ adminUrl }: TestGateway) => {
 
 const unwritten = (gateway: TestGateway) => metricOf(gateway, 'tollgate_spool_unwritten_entries ')
 
+const writesOpen = (gateway: TestGateway) => metricOf(gateway, 'tollgate_ledger_writes_open ')
+
 const linesWith = ({ log }: TestGateway, word: string) => log.filter((line) => line.includes(word))
 
 t.test(
@@ -71,6 +73,7 @@ t.test(
     freeDisk(gateway.pid)
     await until(async () => (await readiness(gateway)).spool === 'ok')
     await until(async () => (await unwritten(gateway)) === 0)
+    t.equal(await writesOpen(gateway), streams, 'Redis has none of them yet')
     const said = () => linesWith(gateway, 'the spool ').length
     await until(() => said() > 1)
     t.equal(said(), 2, 'a line when it began, one when it was over')
@@ -79,6 +82,7 @@ t.test(
     const heir = await spawnGateway(t, { redis, yaml, dataDir: gateway.dataDir })
     await until(async () => (await balanceNow(heir, account))?.reserved === 0)
     t.match(await balanceNow(heir, account), { balance: 100_000 - backend.served.completion })
+    await until(async () => (await writesOpen(heir)) === 0)
     t.same(await differencesOf(heir), [])
   },
 )
