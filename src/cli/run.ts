@@ -14,6 +14,7 @@ import { keyCommands } from './keys.ts'
 import { moneyCommands } from './money.ts'
 import { portal } from './portal.ts'
 import { reload } from './reload.ts'
+import { top } from './top.ts'
 import { transactions } from './transactions.ts'
 import { usage } from './usage.ts'
 import { findGateway } from './where.ts'
@@ -38,6 +39,7 @@ const commands: readonly Command[] = [
   transactions,
   portal,
   usage,
+  top,
   reload,
 ]
 

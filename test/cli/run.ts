@@ -49,11 +49,6 @@ t.test('a wrong token ends with 77, an absent gateway with 69', async (t) => {
   })
 })
 
-t.test('commands of later versions are not offered', async (t) => {
-  const { out } = await runCli(['help'])
-  t.notMatch(out, /^ +top /m)
-})
-
 t.test('a command loads nothing of the gateway, and no package', async (t) => {
   const seen = new Set<string>()
   const visit = (file: URL) => {

@@ -1,0 +1,73 @@
+import t from 'tap'
+import { startBackend } from '../fixtures/backend.ts'
+import { endless } from '../fixtures/backend-model.ts'
+import { runCli } from '../fixtures/cli.ts'
+import { adminToken, startGateway } from '../fixtures/gateway.ts'
+
+const env = { TOLLGATE_ADMIN_TOKEN: adminToken }
+
+t.test('--once measures what streams, is refused, and where it goes', async (t) => {
+  const backend = await startBackend(t, endless({ gapMs: 1 }))
+  const gateway = await startGateway(t, {
+    yaml: `models: { m: { targets: [{ url: '${backend.url}' }] } }`,
+  })
+  const { key } = await gateway.account(1_000_000)
+  const leaving = new AbortController()
+  const messages = [{ role: 'user', content: 'Hi' }]
+  const body = { model: 'm', messages, stream: true }
+  const stream = await gateway.call('/v1/chat', key, body, leaving.signal)
+  const reading = stream.text().catch(() => undefined)
+  // Refused again and again, so that some of it is within the second that is measured.
+  let isOver = false
+  const refusing = (async () => {
+    while (!isOver) await (await gateway.call('/v1/chat', 'nobody', body)).text()
+  })()
+  const words = ['top', '--once', '--admin', gateway.adminUrl]
+  const json = await runCli([...words, '--json'], { env })
+  const people = await runCli(words, { env })
+  isOver = true
+  await refusing
+  leaving.abort()
+  await reading
+  const seen = JSON.parse(json.out) as {
+    readonly requests_per_second: number
+    readonly rejections_per_second: Readonly<Record<string, number>>
+  }
+  t.match(seen, {
+    object: 'top',
+    streams: { chat: 1 },
+    holds_open: 1,
+    redis: { up: true },
+    targets: [{ model: 'm', name: '1', state: 'up', open: 1, queue: 0 }],
+  })
+  t.ok(seen.requests_per_second > 0)
+  // After some tries of its address, its further ones are refused for that.
+  const codes = /^(invalid_api_key|rate_limit_exceeded)$/
+  t.ok(Object.keys(seen.rejections_per_second).length > 0)
+  for (const code of Object.keys(seen.rejections_per_second)) t.match(code, codes)
+  t.match(people, { code: 0, err: '' })
+  t.match(people.out, /^streams {3}chat 1$/m)
+  t.match(people.out, /^redis {5}up, /m)
+  t.match(people.out, /^refused {3}.*\b(invalid_api_key|rate_limit_exceeded) \S+\/s\b/m)
+  t.match(people.out, /^m {6}1 {7}up {11}1 {8}0$/m)
+})
+
+t.test('without --once it goes on until it is interrupted', async (t) => {
+  const yaml = "models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }"
+  const { adminUrl } = await startGateway(t, { yaml })
+  const interrupt = new AbortController()
+  const pages: string[] = []
+  const onOutput = (text: string) => {
+    if (pages.push(text) === 2) interrupt.abort()
+  }
+  const words = ['top', '--admin', adminUrl]
+  const { code } = await runCli(words, { env, signal: interrupt.signal, onOutput })
+  t.equal(code, 0)
+  t.equal(pages.length, 2)
+  t.ok(pages[1]?.startsWith('\x1b[H\x1b[J'), 'at the same place')
+  t.match(pages[1], /^streams/m)
+})
+
+t.test('no gateway has its own exit code', async (t) => {
+  t.match(await runCli(['top', '--admin', 'http://127.0.0.1:1'], { env }), { code: 69 })
+})
