@@ -24,6 +24,8 @@ const then = (before: number, after: number): Values => `${before}x${hour} ${aft
 /** Rises by `before` a minute for an hour, and then by `after`. */
 const faster = (before: number, after: number): Values =>
   `0+${before}x${hour} ${before * hour + after}+${after}x${rest}`
+/** A counter with a label, which is not there before it counts. */
+const appearing = (value: number): Values => `_x${hour + 1} ${value}x${rest}`
 /** Present for a minute of three, as what comes and goes. */
 const blinking = Array.from({ length: (hour + rest) / 3 }, () => '0 0 2').join(' ')
 
@@ -60,7 +62,7 @@ const normal: Readonly<Record<string, Values>> = {
   [rejected('storage_unavailable')]: rising(0),
   [rejected('overloaded')]: rising(1),
   [rejected('upstream_auth_error')]: rising(0),
-  [rejected('invalid_admin_token')]: blinking.replaceAll('2', '0'),
+  [rejected('invalid_admin_token')]: rising(0),
   [settled('reported')]: rising(540),
   [settled('counted')]: rising(60),
   [charged]: rising(60_000),
@@ -124,7 +126,7 @@ const faults: Readonly<Record<string, Fault>> = {
     series: { [plain('tollgate_log_lines_dropped_total')]: faster(0, 10) },
     within: 3,
   },
-  TollgateHookFails: { series: { [hookErrors]: faster(0, 1) }, within: 3 },
+  TollgateHookFails: { series: { [hookErrors]: appearing(1) }, within: 3 },
   TollgateOverloaded: { series: { [rejected('overloaded')]: faster(1, 30) }, within: 16 },
   TollgateRedisAway: { series: { [plain('tollgate_redis_up')]: then(1, 0) }, within: 3 },
   TollgateLedgerRefuses: { series: { [rejected('ledger_unavailable')]: faster(0, 60) }, within: 5 },
@@ -174,7 +176,7 @@ const faults: Readonly<Record<string, Fault>> = {
   },
   TollgateKeysGuessed: { series: { [rejected('api_key_revoked')]: faster(0, 300) }, within: 22 },
   TollgateAdminTokenGuessed: {
-    series: { [rejected('invalid_admin_token')]: faster(0, 10) },
+    series: { [rejected('invalid_admin_token')]: appearing(30) },
     within: 5,
   },
 }
