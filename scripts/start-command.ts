@@ -10,7 +10,9 @@ export function startCommand(flags: readonly string[] = [], root = ownTree): rea
   const { scripts } = JSON.parse(readFileSync(resolve(root, 'package.json'), 'utf8')) as {
     readonly scripts: { readonly start: string }
   }
-  const [, ...words] = scripts.start.split(' ')
+  // The words before `node` are the shell's.
+  const all = scripts.start.split(' ')
+  const words = all.slice(all.indexOf('node') + 1)
   const at = words.findIndex((word) => !word.startsWith('-'))
   const file = resolve(root, words[at] ?? '')
   return [process.execPath, ...words.slice(0, at), ...flags, file, ...words.slice(at + 1)]

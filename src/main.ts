@@ -3,13 +3,16 @@
 
 import { styleText } from 'node:util'
 
+/** A terminal sends Ctrl-C to npm and to this process, and npm sends it on: what comes together is one signal. */
+const togetherMs = 500
 const stopping = new AbortController()
-let signals = 0
+let firstAt: number | undefined
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
-    signals++
-    // An operator who sends the signal twice does not want to wait for streams.
-    if (signals > 1) process.exit(1)
+    const now = performance.now()
+    firstAt ??= now
+    // An operator who sends the signal again does not want to wait for streams.
+    if (now - firstAt > togetherMs) process.exit(1)
     stopping.abort()
   })
 }

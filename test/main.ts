@@ -2,8 +2,8 @@ import t from 'tap'
 import type { SpawnOptions } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, openSync } from 'node:fs'
-import { chmod, lstat, mkdir, readdir, realpath, rm, symlink } from 'node:fs/promises'
-import { join } from 'node:path'
+import { chmod, lstat, mkdir, readdir, readFile, realpath, rm, symlink } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import { startBackend } from './fixtures/backend.ts'
@@ -11,9 +11,14 @@ import { endless } from './fixtures/backend-model.ts'
 import { spawnGateway } from './fixtures/gateway.ts'
 import { runProcess, startProcess } from './fixtures/process.ts'
 import { startRedis } from './fixtures/redis-server.ts'
-import { eventually } from './fixtures/until.ts'
+import { root } from './fixtures/source.ts'
+import { eventually, until } from './fixtures/until.ts'
 
 const main = fileURLToPath(new URL('../src/tollgate.cjs', import.meta.url))
+
+interface Manifest {
+  readonly scripts: { readonly start: string; readonly tollgate: string }
+}
 
 const tollgate = (t: Test, words: readonly string[], options: SpawnOptions = {}) =>
   runProcess(t, [process.execPath, main, ...words], options)
@@ -90,7 +95,7 @@ t.test('colours only on a terminal', async (t) => {
 })
 
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-  t.test(`${signal} drains; a second one does not wait for streams`, async (t) => {
+  t.test(`${signal} drains; a later one does not wait for streams`, async (t) => {
     const backend = await startBackend(t, endless({ gapMs: 5 }))
     const gateway = await spawnGateway(t, { yaml: yamlFor(backend.url) })
     const { key } = await gateway.account(1_000_000)
@@ -98,15 +103,39 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     t.equal(running.status, 200)
     const broken = t.rejects(running.text())
     const exited = once(gateway.child, 'exit')
+    const sentAt = performance.now()
     gateway.child.kill(signal)
     let status = 200
     while (status !== 503) status = (await fetch(`${gateway.adminUrl}/readyz`)).status
-    t.equal(gateway.child.exitCode, null, 'it waits for the stream')
     gateway.child.kill(signal)
+    await fetch(`${gateway.adminUrl}/readyz`)
+    t.equal(gateway.child.exitCode, null, 'that of the terminal and that of npm are one')
+    await until(async () => !gateway.child.kill(signal) || gateway.child.exitCode !== null)
     t.same(await exited, [1, null])
+    t.ok(performance.now() - sentAt >= 500, 'it has waited for the stream before')
     await broken
   })
 }
+
+t.test('a signal that npm gets reaches the gateway, which then drains', async (t) => {
+  const { scripts } = JSON.parse(await readFile(`${root}/package.json`, 'utf8')) as Manifest
+  const redis = await startRedis(t)
+  const yaml = `
+listen: { host: 127.0.0.1, port: 0 }
+admin: { listen: { host: 127.0.0.1, port: 0 } }
+redis: unix://${redis.socket}
+${yamlFor('http://127.0.0.1:1/v1')}
+`
+  const file = `${t.testdir({ 'g.yaml': yaml })}/g.yaml`
+  // npm runs the script in this shell, and sends it the signals that npm itself gets.
+  const env = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` }
+  const words = ['sh', '-c', `${scripts.start} --config ${file}`]
+  const shell = startProcess(t, words, { cwd: root, env })
+  await shell.said(/"msg":"listening"/)
+  t.equal(await shell.stop(), 0)
+  t.match(shell.stdout.at(-1), /"msg":"stopped"/)
+  t.match(scripts.tollgate, /^exec node /, 'it reaches a command, too')
+})
 
 /** The log line that every gateway writes, as this command shows it. */
 async function logged(t: Test, command: readonly string[]): Promise<string> {

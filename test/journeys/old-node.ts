@@ -35,8 +35,8 @@ t.test('npm runs it, and the required engines are declared', async (t) => {
     engines: { node: '>=24' },
     bin: { tollgate: 'src/tollgate.cjs' },
     scripts: {
-      start: /^node (--\S+ )*src\/tollgate\.cjs start$/,
-      tollgate: 'node src/tollgate.cjs',
+      start: /^exec node (--\S+ )*src\/tollgate\.cjs start$/,
+      tollgate: 'exec node src/tollgate.cjs',
     },
   })
 })
