@@ -190,9 +190,11 @@ function judge(url: URL, status: number, text: string): CallOutcome {
   }
 }
 
-/** Replaces a hint to a header, which a person at a terminal does not see. */
+/** Replaces a hint to a header, which a person at a terminal neither sees nor sends. */
 function forPeople(message: string): string {
-  return message.replace(/ as Retry-After says\.$/, ' in a moment.')
+  return message
+    .replace(/ as Retry-After says\.$/, ' in a moment.')
+    .replace(/Send "Authorization: .*"\.$/, 'Give one with --token-file or $TOLLGATE_ADMIN_TOKEN.')
 }
 
 function isRefusal(value: unknown): value is Refusal {

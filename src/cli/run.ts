@@ -63,6 +63,7 @@ async function runOne(argv: readonly string[], io: Io): Promise<number> {
   if (['help', '--help', '-h'].includes(first)) {
     return print(io, second === undefined ? overview(commands) : helpFor(argv.slice(1)))
   }
+  if (second === '--help' || second === '-h') return print(io, helpFor([first]))
   const command = find(argv)
   const args = argv.slice(command.name.split(' ').length)
   if (args.includes('--help') || args.includes('-h')) return print(io, helpOf(command))

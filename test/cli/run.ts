@@ -14,6 +14,8 @@ t.test('help, version and usage errors need no gateway', async (t) => {
   })
   t.equal((await runCli(['help', 'topup'])).out, (await runCli(['topup', '--help'])).out)
   t.match(await runCli(['help', 'keys']), { code: 0, out: /keys create.*keys rotate/s })
+  t.equal((await runCli(['keys', '--help'])).out, (await runCli(['help', 'keys'])).out)
+  t.match(await runCli(['nothing', '-h']), { code: 2, err: /no command "nothing"/ })
 })
 
 t.test('wrong use ends with 2 and suggests the right words', async (t) => {
@@ -39,7 +41,7 @@ t.test('wrong use ends with 2 and suggests the right words', async (t) => {
 t.test('a wrong token ends with 77, an absent gateway with 69', async (t) => {
   const { url } = await startAdmin(t)
   const wrong = await runCli(['accounts', 'list', '--admin', url, '--token', 'wrong'])
-  t.match(wrong, { code: 77, out: '', err: /invalid_admin_token/ })
+  t.match(wrong, { code: 77, out: '', err: /wrong\. Give .*--token-file.*\(invalid_admin_token/ })
   const env = { TOLLGATE_ADMIN_TOKEN: 'x' }
   const absent = await runCli(['accounts', 'list', '--admin', 'http://127.0.0.1:1'], { env })
   t.match(absent, {
