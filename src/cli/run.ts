@@ -109,7 +109,11 @@ function readCall(command: Command, args: readonly string[], io: Io): Call {
     throw usageError(`${least[positionals.length]} is missing.\n${helpOf(command)}`)
   }
   if (positionals.length > most.length) {
-    throw usageError(`${JSON.stringify(positionals[most.length])} is one word too many.`)
+    // npm keeps an option without `--` before it, and passes its value on as a word.
+    const hint = io.env.npm_lifecycle_event
+      ? ' npm passes on only options behind `--`, as in `npm start -- --config FILE`.'
+      : ''
+    throw usageError(`${JSON.stringify(positionals[most.length])} is one word too many.${hint}`)
   }
   const texts = (name: string) =>
     [values[name] ?? []].flat().filter((value) => typeof value === 'string')

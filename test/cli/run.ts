@@ -38,6 +38,13 @@ t.test('wrong use ends with 2 and suggests the right words', async (t) => {
   }
 })
 
+t.test('who forgets the `--` of npm is told so', async (t) => {
+  const words = ['start', 'g.yaml']
+  const hint = /npm start -- --config FILE/
+  t.match(await runCli(words, { env: { npm_lifecycle_event: 'start' } }), { code: 2, err: hint })
+  t.notMatch((await runCli(words)).err, hint)
+})
+
 t.test('a wrong token ends with 77, an absent gateway with 69', async (t) => {
   const { url } = await startAdmin(t)
   const wrong = await runCli(['accounts', 'list', '--admin', url, '--token', 'wrong'])
