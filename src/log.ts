@@ -106,7 +106,17 @@ function pretty(line: string): string {
   const { level, time, msg, ...rest } = JSON.parse(line) as Record<string, unknown>
   const clock = new Date(Number(time)).toISOString().slice(11, 19)
   const fields = Object.entries(rest)
-    .map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
+    .map(([name, value]) => `${name}=${isPrintable(value) ? value : escaped(value)}`)
     .join(' ')
   return `${clock} ${String(level)} ${String(msg)} ${fields}\n`
+}
+
+/** Some texts are a backend's. With control characters they could clear the terminal, or look like lines of the log. */
+function isPrintable(value: unknown): value is string {
+  return typeof value === 'string' && !/\p{Cc}/u.test(value)
+}
+
+function escaped(value: unknown): string {
+  const toCode = (char: string) => `\\u00${char.charCodeAt(0).toString(16)}`
+  return JSON.stringify(value).replace(/[\u007f-\u009f]/g, toCode)
 }

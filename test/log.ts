@@ -79,6 +79,9 @@ t.test('pretty is for people: clock, level, message, fields', (t) => {
   const { log, lines } = open({ format: 'pretty', secrets: ['sk-secret-1'] })
   log.warn({ status: 502, list: [1, 2], text: 'sk-secret-1' }, 'it failed')
   t.match(lines, [/^\d\d:\d\d:\d\d warn it failed status=502 list=\[1,2\] text=\*\*\*\n$/])
+  // What a backend says must not clear the screen, or look like a line of its own.
+  log.info({ finish_reason: '\u001b[2Ja\n\u009b' }, 'm')
+  t.match(lines[1], /^\S+ info m finish_reason="\\u001b\[2Ja\\n\\u009b"\n$/)
   t.end()
 })
 
