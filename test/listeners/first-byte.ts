@@ -82,6 +82,18 @@ test('a client that sends nothing, or leaves, keeps no connection', async (t) =>
   await until(() => listener.connections === 0)
 })
 
+test('who has sent the first byte may be silent for longer', async (t) => {
+  const listener = await start({ limits: { headersMs: 100, keepAliveMs: 75_000 } })
+  const socket = connectTls({ port: listener.port, host: '127.0.0.1', ca: cert })
+  t.teardown(() => void socket.destroy())
+  socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+  await once(socket, 'data')
+  const silent = await rawClient(t, listener.port)
+  t.equal(await silent.ended(), '', 'its time is over, and the other one has waited longer')
+  socket.end('GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+  t.match(await text(socket), /^HTTP\/1.1 200 OK/)
+})
+
 test('nor does it prevent the listener from closing', async (t) => {
   const listener = await start()
   const silent = await rawClient(t, listener.port)
