@@ -8,7 +8,7 @@ import { bothWays } from '../fixtures/both-ways.ts'
 import { certificate } from '../fixtures/certificate.ts'
 import { echoSize, readAndAnswer, startListener } from '../fixtures/http-listener.ts'
 import { rawClient } from '../fixtures/raw-http.ts'
-import { until } from '../fixtures/until.ts'
+import { soon, until } from '../fixtures/until.ts'
 
 const { cert, key } = certificate
 const listen = { host: '127.0.0.1', port: 0, trustedProxies: [], tls: { cert, key } }
@@ -76,7 +76,7 @@ test('anything else is closed without an answer', async (t) => {
 test('a client that sends nothing, or leaves, keeps no connection', async (t) => {
   const listener = await start({ limits: { headersMs: 100, keepAliveMs: 75_000 } })
   const silent = await rawClient(t, listener.port)
-  t.equal(await silent.ended(), '')
+  t.equal(await soon(silent.ended()), '')
   const leaving = await rawClient(t, listener.port)
   leaving.socket.resetAndDestroy()
   await until(() => listener.connections === 0)
@@ -89,7 +89,7 @@ test('who has sent the first byte may be silent for longer', async (t) => {
   socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
   await once(socket, 'data')
   const silent = await rawClient(t, listener.port)
-  t.equal(await silent.ended(), '', 'its time is over, and the other one has waited longer')
+  t.equal(await soon(silent.ended()), '', 'its time is over, and the other one has waited longer')
   socket.end('GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
   t.match(await text(socket), /^HTTP\/1.1 200 OK/)
 })
