@@ -1,5 +1,5 @@
 import t from 'tap'
-import { directionOf, listOf, parseIdPage, parsePage } from '../../src/http/page.ts'
+import { directionOf, listOf, parseIdPage, parsePage, single } from '../../src/http/page.ts'
 import { newId } from '../../src/ids.ts'
 
 const parse = (text: string) => parsePage(new URLSearchParams(text), (id) => /^[ab]$/.test(id))
@@ -27,6 +27,15 @@ t.test('an invalid query is 400 invalid_parameter with the name of the parameter
   ]
   for (const [text, param] of wrong) {
     t.throws(() => parse(text), { code: 'invalid_parameter', param }, text)
+  }
+})
+
+t.test('a filter without a value is refused: it would filter nothing', async (t) => {
+  const read = (text: string) => () => single(new URLSearchParams(text), 'external_id')
+  t.equal(read('external_id=cus_1')(), 'cus_1')
+  t.equal(read('')(), undefined)
+  for (const text of ['external_id=', 'external_id', 'external_id=a&external_id=a']) {
+    t.throws(read(text), { code: 'invalid_parameter', param: 'external_id' }, text)
   }
 })
 

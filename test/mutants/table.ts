@@ -4,6 +4,7 @@
 import { edgeMutants } from './edges.ts'
 import { one } from './mutant.ts'
 import type { Mutant } from './mutant.ts'
+import { operatorMutants } from './operator.ts'
 import { pageMutants } from './page.ts'
 import { storeMutants } from './stores.ts'
 import { windowMutants } from './windows.ts'
@@ -464,4 +465,5 @@ export const mutants: readonly Mutant[] = [
   ...windowMutants,
   ...edgeMutants,
   ...pageMutants,
+  ...operatorMutants,
 ]

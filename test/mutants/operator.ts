@@ -1,0 +1,45 @@
+// Mutants of what an operator types and reads: queries, commands, log lines, the data folder.
+
+import { one } from './mutant.ts'
+import type { Mutant } from './mutant.ts'
+
+export const operatorMutants: readonly Mutant[] = [
+  one(
+    'http/refusals.ts',
+    'for (const name of query.keys()) if (!known.includes(name)) throw unknown(name)',
+    'for (const name of query.keys()) if (!known.includes(name.toLowerCase())) throw unknown(name)',
+  ),
+  one(
+    'http/refusals.ts',
+    'const strict = /^\\/(?:account\\/)?(?:api|admin)\\//',
+    'const strict = /^\\/(?:api|admin)\\//',
+  ),
+  one('http/page.ts', "if (others.length > 0 || value === '') {", 'if (others.length > 0) {'),
+  one(
+    'http/page.ts',
+    'const readOrder = isTurned ? opposite[order] : order',
+    'const readOrder = order',
+  ),
+  one('listeners/first-byte.ts', 'socket.setTimeout(withinMs, end)', ''),
+  one('listeners/first-byte.ts', 'socket.setTimeout(0, end)', ''),
+  one('log.ts', 'masked.add(JSON.stringify(secret).slice(1, -1))', 'masked.add(secret)'),
+  one('log.ts', 'masked.clear()', ''),
+  one(
+    'log-output.ts',
+    'if (opened && opened.writableLength > waitingBytes) return void dropped++',
+    '',
+  ),
+  one('log-output.ts', 'if (!(out instanceof Socket)) opened = undefined', ''),
+  one(
+    'cli/keys.ts',
+    "const meant = keys.filter(({ hint, status }) => status === 'active' && hint.endsWith(`…${end}`))",
+    'const meant = keys.filter(({ hint }) => hint.endsWith(`…${end}`))',
+  ),
+  one('cli/admin.ts', 'wasRefused: !isOurFault,', 'wasRefused: true,'),
+  one('cli/where.ts', 'if (token !== undefined) io.stderr.write(visible)', ''),
+  one(
+    'data/folder.ts',
+    'const isOurs = names.includes(tokenName) || names.every(isOwn)',
+    'const isOurs = names.includes(tokenName) || names.some(isOwn)',
+  ),
+]
