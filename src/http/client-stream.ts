@@ -49,7 +49,6 @@ function beginStream(res: ServerResponse, { status, headers }: StreamHead): bool
   )
   const mayChunk = res.req.httpVersionMinor >= 1 && status !== 204 && status !== 304
   const framed = mayChunk && !hasLength
-  if (!hasLength && !framed) res.shouldKeepAlive = false
   const byHand = framed && !plain.has('event-frames')
   res.writeHead(status, byHand ? [...headers, 'Transfer-Encoding', 'chunked'] : [...headers])
   res.flushHeaders()

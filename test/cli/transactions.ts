@@ -2,6 +2,7 @@ import t from 'tap'
 import { startCli } from '../fixtures/cli.ts'
 import { parseCsv } from '../fixtures/csv.ts'
 import { makeHold, newHoldId, used } from '../fixtures/ledger.ts'
+import { until } from '../fixtures/until.ts'
 
 t.test('the newest transactions are shown, the newest last', async (t) => {
   const { cli, accounts } = await startCli(t)
@@ -31,24 +32,16 @@ t.test('--follow prints each new transaction once, until it is interrupted', asy
   await cli('topup', 'a', '1')
   const interrupt = new AbortController()
   const lines: { amount: number }[] = []
-  const seen = (count: number) => lines.length >= count
-  let wake = () => {}
-  const until = async (count: number) => {
-    while (!seen(count)) await new Promise<void>((resolve) => (wake = resolve))
-  }
   const follow = cliWith({
     signal: interrupt.signal,
-    onOutput(text) {
-      lines.push(JSON.parse(text) as { amount: number })
-      wake()
-    },
+    onOutput: (text) => void lines.push(JSON.parse(text) as { amount: number }),
   })
   const following = follow('transactions', 'a', '--follow', '--json')
-  await until(1)
+  await until(() => lines.length === 1)
   await cli('topup', 'a', '2')
-  await until(2)
+  await until(() => lines.length === 2)
   await cli('topup', 'a', '3')
-  await until(3)
+  await until(() => lines.length === 3)
   interrupt.abort()
   t.match(await following, { code: 0, err: '' })
   t.strictSame(

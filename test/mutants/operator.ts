@@ -30,6 +30,9 @@ export const operatorMutants: readonly Mutant[] = [
     '',
   ),
   one('log-output.ts', 'if (!(out instanceof Socket)) opened = undefined', ''),
+  one('log-output.ts', 'if (out.destroyed) dropped += count', 'if (out.destroyed) void 0'),
+  one('log-output.ts', 'if (!isWritten) out.destroy()', 'if (!isWritten) void 0'),
+  one('cli/transactions.ts', 'rows.forEach(print)', ''),
   one(
     'cli/keys.ts',
     "const meant = keys.filter(({ hint, status }) => status === 'active' && hint.endsWith(`…${end}`))",
