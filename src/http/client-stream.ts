@@ -49,6 +49,8 @@ function beginStream(res: ServerResponse, { status, headers }: StreamHead): bool
   )
   const mayChunk = res.req.httpVersionMinor >= 1 && status !== 204 && status !== 304
   const framed = mayChunk && !hasLength
+  // Node would promise an HTTP/1.0 client chunks if it sends `TE: chunked`, but the writes below are not framed for it.
+  if (!framed) res.useChunkedEncodingByDefault = false
   const byHand = framed && !plain.has('event-frames')
   res.writeHead(status, byHand ? [...headers, 'Transfer-Encoding', 'chunked'] : [...headers])
   res.flushHeaders()

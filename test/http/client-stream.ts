@@ -83,13 +83,15 @@ test('a Buffer is one chunk, too, in order, and is freed when it was sent', asyn
 })
 
 test('HTTP/1.0 gets only the bytes, and the end by closing', async (t) => {
-  const { client, out } = await (await serve(t))('GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n')
-  out.write('data: 1\n\n')
-  out.end()
-  const answer = await client.answer()
-  t.equal(answer.body.toString(), 'data: 1\n\n')
-  t.equal(answer.headers['transfer-encoding'], undefined)
-  t.equal(answer.headers.connection, 'close')
+  for (const header of ['Connection: keep-alive', 'TE: chunked']) {
+    const { client, out } = await (await serve(t))(`GET / HTTP/1.0\r\n${header}\r\n\r\n`)
+    out.write('data: 1\n\n')
+    out.end()
+    const { body, headers } = await client.answer()
+    t.equal(headers['transfer-encoding'], undefined, header)
+    t.equal(body.toString(), 'data: 1\n\n')
+    t.equal(headers.connection, 'close')
+  }
 })
 
 test('with a known length nothing is framed', async (t) => {
