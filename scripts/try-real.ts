@@ -31,6 +31,8 @@ const folder = await mkdtemp(join(tmpdir(), 'tollgate-try-'))
 undo.defer(() => rm(folder, { recursive: true, force: true }))
 const gateway = await startGateway(folder, server.url)
 undo.defer(gateway.stop)
+// A signal that only this process gets must not leave the gateway behind.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => void gateway.stop())
 const key = await makeKey(gateway.admin)
 say(`
   model server  ${server.url}
