@@ -117,7 +117,10 @@ function handlersOf(edition: Edition, shared: Pick<Handling, 'inside' | 'budget'
       ...shared,
       edition,
       ownerOf,
-      router: createRouter(routes.filter((route) => (route.listener ?? 'public') === side)),
+      router: createRouter(
+        routes.filter((route) => (route.listener ?? 'public') === side),
+        { strayMessage: side === 'admin' ? strayAdmin : undefined },
+      ),
       addressOf: createClientAddress(listenOf(edition, side).trustedProxies),
     }
     // The drain does not wait for exchanges that begin now.
@@ -126,6 +129,8 @@ function handlersOf(edition: Edition, shared: Pick<Handling, 'inside' | 'budget'
   }
   return { public: handlers('public'), admin: handlers('admin') }
 }
+
+const strayAdmin = 'The admin port has no such route. Clients use the port of `listen`.'
 
 const closedRouter: Router = {
   find() {

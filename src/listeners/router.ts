@@ -24,9 +24,13 @@ const maxParamLength = 16 * 1024
 
 /**
  * A path that some route has without parameters is that route's alone: `/api/files/upload` is no file's id, so GET of it
- * is 405. Throws when two routes are the same, or when a route of an operator's plugin has no `begin`.
+ * is 405. Throws when two routes are the same, or when a route of an operator's plugin has no `begin`. `strayMessage`
+ * is for requests without a route.
  */
-export function createRouter(routes: readonly Route[]): Router {
+export function createRouter(
+  routes: readonly Route[],
+  { strayMessage }: { readonly strayMessage?: string | undefined } = {},
+): Router {
   const table = findMyWay({ caseSensitive: true, maxParamLength })
   const fixed = new Map<string, readonly string[]>()
   for (const route of routes) {
@@ -50,7 +54,8 @@ export function createRouter(routes: readonly Route[]): Router {
       const found = look(asked, path)
       if (found && (own === undefined || own.includes(asked) || asked === 'OPTIONS')) return found
       const allowed = resourceMethods.filter((one) => own?.includes(one) ?? look(one, path))
-      throw allowed.length > 0 ? notAllowed(allowed) : new GatewayError('route_not_found')
+      if (allowed.length > 0) throw notAllowed(allowed)
+      throw new GatewayError('route_not_found', { message: strayMessage })
     },
   }
 }

@@ -29,7 +29,8 @@ t.test('each listener serves only its own routes', async (t) => {
   for (const path of ['/admin/accounts', '/metrics', '/healthz', '/readyz']) {
     t.equal((await gateway.call(path, key)).status, 404, path)
   }
-  t.equal((await fetch(`${gateway.adminUrl}/v1/models`)).status, 404)
+  const lost = await fetch(`${gateway.adminUrl}/v1/models`)
+  t.match(await lost.json(), { error: { code: 'route_not_found', message: /admin port/ } })
   t.equal((await gateway.admin('GET', 'accounts')).status, 200)
 })
 
