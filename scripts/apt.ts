@@ -14,5 +14,7 @@ export async function installPackage(name: string): Promise<void> {
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
   // A slim image has no package lists.
   await run('apt-get', ['-q', 'update'], { env })
-  await run('apt-get', ['-q', 'install', '-y', '--no-install-recommends', name], { env })
+  // Two tests may install at the same time: the second waits for the first.
+  const words = ['-o', 'DPkg::Lock::Timeout=300', '-y', '--no-install-recommends']
+  await run('apt-get', ['-q', 'install', ...words, name], { env })
 }

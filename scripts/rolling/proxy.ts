@@ -67,7 +67,10 @@ const local: Readonly<Record<ProxyName, (text: string, here: Here) => string>> =
     replaced(text, [
       [/\/run\/nginx\.pid/, `${dir}/nginx.pid`],
       [/listen 80;/, `listen 127.0.0.1:${port};`],
-      ...upstreams.map((one, i): Replacement => [`10.0.0.${i + 1}:8080`, `127.0.0.1:${one.port}`]),
+      [
+        /server gateway1:8080(.*)\n *server gateway2:8080.*/,
+        upstreams.map((one) => `server 127.0.0.1:${one.port}$1`).join('\n'),
+      ],
     ]),
   haproxy: (text, { port, upstreams }) =>
     replaced(text, [
@@ -76,14 +79,18 @@ const local: Readonly<Record<ProxyName, (text: string, here: Here) => string>> =
       [/bind :80 /, `bind 127.0.0.1:${port} `],
       // Here each gateway has an admin port of its own.
       [/check port 9090 /, ''],
-      ...upstreams.map((one, i): Replacement => [
-        `10.0.0.${i + 1}:8080`,
-        `127.0.0.1:${one.port} check port ${one.adminPort}`,
-      ]),
+      [
+        /server gateway1 .*\n *server gateway2 .*/,
+        upstreams
+          .map(
+            (one, i) => `server gateway${i + 1} 127.0.0.1:${one.port} check port ${one.adminPort}`,
+          )
+          .join('\n'),
+      ],
     ]),
 }
 
-type Replacement = readonly [string | RegExp, string]
+type Replacement = readonly [RegExp, string]
 
 /** Throws when the file no longer has what is to be replaced. */
 function replaced(text: string, replacements: readonly Replacement[]): string {
