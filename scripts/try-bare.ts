@@ -10,25 +10,16 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
-import { installPackage } from './apt.ts'
-import { ensureMade, fingerprint } from './cache.ts'
+import { ensureNodeDebian } from './debian.ts'
 
 const run = promisify(execFile)
 const root = resolve(import.meta.dirname, '..')
-const suite = 'bookworm'
-const nodePackage = `node-linux-${process.arch === 'arm64' ? 'arm64' : 'x64'}@20.20.2`
-const npmPackage = 'npm@10.8.2'
+const versions = { node: '20.20.2', npm: '10.8.2' }
 /** If `npm start` prints nothing for this long, it hangs. */
 const startMs = 180_000
 
-if (process.platform !== 'linux' || process.getuid?.() !== 0) {
-  throw new Error('try:bare makes a machine in a folder: run it as root on Linux.')
-}
 await using undo = new AsyncDisposableStack()
-const base = await ensureMade(
-  `bare-${fingerprint([suite, nodePackage, npmPackage, process.arch])}`,
-  makeMachine,
-)
+const base = await ensureNodeDebian(versions)
 const machine = await mkdtemp(join(tmpdir(), 'tollgate-bare-'))
 undo.defer(() => rm(machine, { recursive: true, force: true }))
 await run('cp', ['-a', `${base}/.`, machine])
@@ -45,36 +36,6 @@ process.exitCode = isGood ? 0 : 1
 
 function say(text: string): void {
   process.stdout.write(`${text}\n`)
-}
-
-/** Debian's base packages, Node 20 and npm. */
-async function makeMachine(folder: string): Promise<void> {
-  if (!(await isThere('debootstrap'))) await installPackage('debootstrap')
-  say(`Making a Debian ${suite} of base packages only …`)
-  const quiet = { maxBuffer: 64 * 1024 * 1024 }
-  await run('debootstrap', ['--variant=minbase', suite, folder], quiet)
-  await unpack(nodePackage, join(folder, 'usr/local'))
-  await unpack(npmPackage, join(folder, 'usr/local/lib/npm'))
-  const cli = '#!/bin/sh\nexec node /usr/local/lib/npm/bin/npm-cli.js "$@"\n'
-  await writeFile(join(folder, 'usr/local/bin/npm'), cli, { mode: 0o755 })
-}
-
-function isThere(program: string): Promise<boolean> {
-  return run('which', [program]).then(
-    () => true,
-    () => false,
-  )
-}
-
-async function unpack(spec: string, into: string): Promise<void> {
-  const work = await mkdtemp(join(tmpdir(), 'tollgate-pack-'))
-  try {
-    const { stdout } = await run('npm', ['pack', '--silent', spec], { cwd: work })
-    await mkdir(into, { recursive: true })
-    await run('tar', ['xzf', join(work, stdout.trim()), '-C', into, '--strip-components=1'])
-  } finally {
-    await rm(work, { recursive: true, force: true })
-  }
 }
 
 /** Adds the last commit, as a clone has it, with free ports and with this machine's proxy settings. */

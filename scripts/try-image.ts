@@ -1,0 +1,167 @@
+// `npm run try:image`: builds the image of the Dockerfile and runs it as docs/deploying.md says, beside a real Redis:
+// read-only, as its own user. It shows that a stream comes whole, the health check answers, SIGTERM drains, and after
+// `kill -9` nothing is lost and the books are even. Exits with 1 if not. Needs root and Linux; on Debian and Ubuntu it
+// installs debootstrap and buildah. Docker and a registry of images are not needed, and nothing is left running.
+
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { chown, mkdir, readdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { freePort } from '../test/fixtures/free-port.ts'
+import { send } from '../test/fixtures/gateway.ts'
+import { metricOf } from '../test/fixtures/metric.ts'
+import { Reading } from '../test/fixtures/money.ts'
+import { startRedis } from '../test/fixtures/redis-server.ts'
+import { teardownOf } from '../test/fixtures/teardown.ts'
+import { tempDir } from '../test/fixtures/temp-dir.ts'
+import { until } from '../test/fixtures/until.ts'
+import { buildImage } from './image/build.ts'
+import { containerOf } from './image/container.ts'
+
+const token = randomBytes(24).toString('base64url')
+const mostMegabytes = 60
+
+await using undo = new AsyncDisposableStack()
+const t = teardownOf(undo)
+const image = await buildImage(undo)
+const megabytes = image.addedBytes / 1_000_000
+say(`the image adds ${megabytes.toFixed(1)} MB to its base`)
+assert.ok(megabytes <= mostMegabytes, `more than ${mostMegabytes} MB`)
+
+const folder = await tempDir(t)
+const ports = { redis: await freePort(), listen: await freePort(), admin: await freePort() }
+const redis = await startRedis(t, { args: ['--port', String(ports.redis), '--appendonly', 'yes'] })
+const url = `http://127.0.0.1:${ports.listen}`
+const adminUrl = `http://127.0.0.1:${ports.admin}`
+const container = containerOf(
+  t,
+  { ...image, env: [...image.env, `ADMIN_PORT=${ports.admin}`] },
+  {
+    '/app/gateway.yaml': await writeConfig(),
+    '/data': await makeData(),
+  },
+)
+
+let gateway = await start()
+await isConfined()
+const key = await makeKey()
+assert.match(await (await ask()).text(), /data: \[DONE\]\n\n$/)
+assert.equal((await container.exec(image.healthCheck)).code, 0)
+say('a stream came whole, and the health check answers')
+
+await drains()
+await survives()
+const { spent } = await booksAreEven()
+say(`ok: drained, killed, started again, and the books are even: ${spent} tokens spent`)
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`)
+}
+
+async function writeConfig(): Promise<string> {
+  const file = join(folder, 'gateway.yaml')
+  const yaml = `listen: ${ports.listen}
+admin: { listen: '127.0.0.1:${ports.admin}', token: '${token}' }
+data: /data
+redis: redis://127.0.0.1:${ports.redis}
+models: { demo: { targets: [demo] } }
+plugins: { metering: { lease: 5s } }
+`
+  await writeFile(file, yaml)
+  return file
+}
+
+/** The image's user must be able to write to it. */
+async function makeData(): Promise<string> {
+  const data = join(folder, 'data')
+  await mkdir(data, { mode: 0o700 })
+  await chown(data, 1000, 1000)
+  return data
+}
+
+async function start() {
+  const started = await container.start()
+  await started.said(/listening on/)
+  return started
+}
+
+async function isConfined(): Promise<void> {
+  const words = 'id -u; grep ^CapBnd: /proc/self/status; touch /tmp/x /data/x && ! touch /app/x'
+  const { code, out } = await container.exec(['sh', '-c', words])
+  assert.equal(code, 0, 'only /tmp and /data can be written to')
+  assert.match(out, /^1000\nCapBnd:\t0+\n/, 'not root, without capabilities')
+}
+
+async function admin<T>(path: string, body?: object): Promise<T> {
+  const answer = await send(`${adminUrl}/admin/${path}`, { token, body })
+  assert.ok(answer.ok, `${path}: ${answer.status}`)
+  return (await answer.json()) as T
+}
+
+async function makeKey() {
+  const { id } = await admin<{ id: string }>('accounts', { name: 'acme' })
+  await admin(`accounts/${id}/topup`, { amount: 1_000_000 })
+  return { account: id, ...(await admin<{ key: string }>(`accounts/${id}/keys`, {})) }
+}
+
+/** An answer of two or three seconds. */
+function ask(): Promise<Response> {
+  const messages = [{ role: 'user', content: 'a b c '.repeat(30) }]
+  return send(`${url}/v1/chat/completions`, {
+    token: key.key,
+    body: { model: 'demo', stream: true, messages },
+  })
+}
+
+/** SIGTERM in the middle of a stream: the stream comes whole, and the exit code is 0. */
+async function drains(): Promise<void> {
+  const reading = new Reading(await ask())
+  await reading.until('"content":"')
+  const exit = gateway.signal('SIGTERM')
+  assert.match(await reading.end(), /data: \[DONE\]\n\n$/)
+  assert.equal(await exit, 0)
+  assert.notEqual((await container.exec(image.healthCheck)).code, 0)
+  say('SIGTERM: the stream came whole, exit code 0')
+  gateway = await start()
+}
+
+/** A stream ends while Redis is away, another one still runs, and the gateway is killed. */
+async function survives(): Promise<void> {
+  const first = new Reading(await ask())
+  await first.until('"content":"')
+  await redis.stop()
+  assert.match(await first.end(), /data: \[DONE\]\n\n$/)
+  await until(async () => (await metricOf({ adminUrl }, 'tollgate_spool_entries')) > 0)
+  await gateway.signal('SIGKILL')
+  const kept = await readdir(join(folder, 'data'), { recursive: true })
+  assert.ok(
+    kept.some((name) => /spool-.*\.ndjson$/.test(name)),
+    'the settlement is on disk',
+  )
+  await redis.restart()
+  gateway = await start()
+  const running = new Reading(await ask())
+  await running.until('"content":"')
+  await gateway.signal('SIGKILL')
+  gateway = await start()
+  say('kill -9: the settlement was kept on disk, and the next start took it up')
+}
+
+interface Books {
+  readonly spent: number
+  readonly reserved: number
+  readonly owed: number
+}
+
+/** When the killed stream's hold has been charged by its last checkpoint, a lease later. */
+async function booksAreEven(): Promise<Books> {
+  const balance = () => admin<Books>(`accounts/${key.account}/balance`)
+  await until(async () => (await balance()).reserved === 0)
+  const charges = await admin<{ data: readonly { cost: number }[] }>(
+    `accounts/${key.account}/transactions?type=charge`,
+  )
+  assert.equal(charges.data.length, 3, 'each whole stream was charged once')
+  const audit = await container.exec(['node', 'src/tollgate.cjs', 'audit'])
+  assert.equal(audit.code, 0, audit.out)
+  return balance()
+}
