@@ -1,7 +1,8 @@
-// The load balancers of config/proxies/, each with the addresses of this machine in place of those in the file.
+// The proxies of config/proxies/, each with the addresses of this machine in place of those in the file.
 
 import { execFile } from 'node:child_process'
 import { chmod, readFile, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
@@ -11,72 +12,103 @@ import { tempDir } from '../../test/fixtures/temp-dir.ts'
 import { until } from '../../test/fixtures/until.ts'
 import { installPackage } from '../apt.ts'
 
+/** Those that send a refused request to another gateway. */
 export const proxyNames = ['nginx', 'haproxy'] as const
-export type ProxyName = (typeof proxyNames)[number]
+export const allProxyNames = [...proxyNames, 'caddy'] as const
+export type ProxyName = (typeof allProxyNames)[number]
 
 export interface Upstream {
   readonly port: number
   readonly adminPort: number
 }
 
+export interface ProxyOptions {
+  readonly upstreams: readonly Upstream[]
+  /** For HTTPS with HTTP/2, by the directives that the file names. Caddy always does this. */
+  readonly tls?: { readonly certPath: string; readonly keyPath: string }
+  /** In place of each hour in the file. */
+  readonly timeout?: string
+}
+
 const folder = resolve(import.meta.dirname, '../../config/proxies')
+const files = { nginx: 'nginx.conf', haproxy: 'haproxy.cfg', caddy: 'Caddyfile' } as const
+
+export function readProxyFile(name: ProxyName): Promise<string> {
+  return readFile(join(folder, files[name]), 'utf8')
+}
 
 /** Resolves with its URL. Installs the package if it is not there. */
 export async function startProxy(
   t: Pick<Test, 'teardown'>,
   name: ProxyName,
-  upstreams: readonly Upstream[],
+  options: ProxyOptions,
 ): Promise<string> {
-  await promisify(execFile)(name, ['-v']).catch(() => installPackage(name))
+  const version = name === 'caddy' ? 'version' : '-v'
+  await promisify(execFile)(name, [version]).catch(() => installPackage(name))
   const port = await freePort()
   const dir = await tempDir(t)
   // nginx's worker runs as another user.
   await chmod(dir, 0o755)
   const file = join(dir, `${name}.conf`)
-  const written = await readFile(join(folder, files[name]), 'utf8')
-  await writeFile(file, local[name](written, { port, upstreams, dir }))
-  const command =
-    name === 'nginx'
-      ? ['nginx', '-p', dir, '-c', file, '-g', 'daemon off;']
-      : ['haproxy', '-f', file]
-  const { log, stop } = startProcess(t, command)
+  const text = (await readProxyFile(name)).replaceAll(/\b1h\b/g, options.timeout ?? '1h')
+  await writeFile(file, await local[name](text, { ...options, port, dir }))
+  const env = { ...process.env, XDG_DATA_HOME: dir, XDG_CONFIG_HOME: dir }
+  const { log, stop } = startProcess(t, commands[name](file, dir), { env })
   // Killed, nginx would leave its workers behind.
   t.teardown(stop)
-  const url = `http://127.0.0.1:${port}`
-  const isUp = () =>
-    fetch(`${url}/v1/models`).then(
-      ({ status }) => status === 401,
-      () => false,
-    )
-  await until(isUp, 30_000).catch((error: unknown) => {
+  await until(() => isOpen(port), 30_000).catch((error: unknown) => {
     throw new Error(`${name} does not start: ${log.join('\n')}`, { cause: error })
   })
-  return url
+  return `http${options.tls ? 's' : ''}://localhost:${port}`
 }
 
-const files = { nginx: 'nginx.conf', haproxy: 'haproxy.cfg' } as const
+const commands: Readonly<Record<ProxyName, (file: string, dir: string) => readonly string[]>> = {
+  nginx: (file, dir) => ['nginx', '-p', dir, '-c', file, '-g', 'daemon off;'],
+  haproxy: (file) => ['haproxy', '-f', file],
+  caddy: (file) => ['caddy', 'run', '--adapter', 'caddyfile', '--config', file],
+}
 
-interface Here {
+function isOpen(port: number): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  const socket = connect(port, '127.0.0.1', () => resolve(true))
+  socket.once('error', () => resolve(false))
+  return promise.finally(() => socket.destroy())
+}
+
+interface Here extends ProxyOptions {
   readonly port: number
-  readonly upstreams: readonly Upstream[]
   readonly dir: string
 }
 
-const local: Readonly<Record<ProxyName, (text: string, here: Here) => string>> = {
-  nginx: (text, { port, upstreams, dir }) =>
-    replaced(text, [
+type Local = (text: string, here: Here) => string | Promise<string>
+
+const local: Readonly<Record<ProxyName, Local>> = {
+  nginx(text, { port, upstreams, dir, tls }) {
+    const certificate =
+      tls && `ssl_certificate ${tls.certPath}; ssl_certificate_key ${tls.keyPath};`
+    return replaced(text, [
       [/\/run\/nginx\.pid/, `${dir}/nginx.pid`],
-      [/listen 80;/, `listen 127.0.0.1:${port};`],
+      tls
+        ? [
+            /listen 80; # for HTTPS: listen 443 (.*;) .*/,
+            `listen 127.0.0.1:${port} $1 ${certificate}`,
+          ]
+        : [/listen 80;/, `listen 127.0.0.1:${port};`],
       [
         /server gateway1:8080(.*)\n *server gateway2:8080.*/,
         upstreams.map((one) => `server 127.0.0.1:${one.port}$1`).join('\n'),
       ],
-    ]),
-  haproxy: (text, { port, upstreams }) =>
-    replaced(text, [
+    ])
+  },
+  async haproxy(text, { port, upstreams, dir, tls }) {
+    const pem = join(dir, 'certificate.pem')
+    if (tls) await writeFile(pem, (await textOf(tls.certPath)) + (await textOf(tls.keyPath)))
+    return replaced(text, [
       // The container that tests run in may not open so many files.
       [/maxconn \d+/, 'maxconn 4096'],
-      [/bind :80 /, `bind 127.0.0.1:${port} `],
+      tls
+        ? [/bind :80 # for HTTPS: bind :443 ssl crt \S+/, `bind 127.0.0.1:${port} ssl crt ${pem}`]
+        : [/bind :80 /, `bind 127.0.0.1:${port} `],
       // Here each gateway has an admin port of its own.
       [/check port 9090 /, ''],
       [
@@ -87,8 +119,24 @@ const local: Readonly<Record<ProxyName, (text: string, here: Here) => string>> =
           )
           .join('\n'),
       ],
-    ]),
+    ])
+  },
+  caddy(text, { port, upstreams, tls }) {
+    if (!tls) throw new Error('Caddy is tried with TLS alone')
+    const [one] = upstreams
+    return replaced(text, [
+      [/^/, '{\n\tadmin off\n\tauto_https disable_redirects\n}\n'],
+      [
+        /gateway\.example \{/,
+        `https://localhost:${port} {\n\tbind 127.0.0.1\n\ttls ${tls.certPath} ${tls.keyPath}`,
+      ],
+      [/gateway1:8080 gateway2:8080/, upstreams.map((each) => `127.0.0.1:${each.port}`).join(' ')],
+      [/health_port 9090/, `health_port ${one?.adminPort}`],
+    ])
+  },
 }
+
+const textOf = (path: string) => readFile(path, 'utf8')
 
 type Replacement = readonly [RegExp, string]
 

@@ -53,7 +53,7 @@ export async function roll(
   const upstreams = await Promise.all(Array.from({ length: gatewayCount }, somePorts))
   const gateways = await Promise.all(upstreams.map(spawn))
   const accounts = await accountsOf(gateways[0])
-  const url = await startProxy(t, name, upstreams)
+  const url = await startProxy(t, name, { upstreams })
   const trace = randomBytes(16).toString('hex')
   const startedAt = performance.now()
   const load = startLoad({ ...wanted, url, keys: accounts.map(({ key }) => key), trace })
