@@ -59,7 +59,8 @@ export async function startProxy(
   await until(() => isOpen(port), 30_000).catch((error: unknown) => {
     throw new Error(`${name} does not start: ${log.join('\n')}`, { cause: error })
   })
-  return `http${options.tls ? 's' : ''}://localhost:${port}`
+  // The certificate's name is localhost.
+  return options.tls ? `https://localhost:${port}` : `http://127.0.0.1:${port}`
 }
 
 const commands: Readonly<Record<ProxyName, (file: string, dir: string) => readonly string[]>> = {
