@@ -10,12 +10,14 @@ import { loadConfig } from '../../src/config/load.ts'
 import { plugins } from '../../src/gateway.ts'
 import { composeFolder, readCompose, startParts } from '../fixtures/compose.ts'
 import { send } from '../fixtures/gateway.ts'
+import { startPrometheus } from '../fixtures/prometheus.ts'
 import { root } from '../fixtures/source.ts'
 
 const token = 'admin-token-for-compose'
 const compose = await readCompose({
   TOLLGATE_ADMIN_TOKEN: token,
   S3_SECRET_ACCESS_KEY: 'secret-for-s3',
+  GRAFANA_PASSWORD: 'secret-for-grafana',
 })
 
 const schema = join(root, 'test/fixtures/compose-spec.json')
@@ -48,7 +50,7 @@ t.test('a gateway has more time to stop than its drain takes', async (t) => {
   }
 })
 
-t.test('its parts, started by hand, serve a stream and a file through nginx', async (t) => {
+t.test('its parts, by hand: a stream and a file through nginx, and a graph', async (t) => {
   const { url, gateways, redis } = await startParts(t, compose)
   const [first, second] = gateways
   const admin = async (path: string, body: object) => {
@@ -87,6 +89,14 @@ t.test('its parts, started by hand, serve a stream and a file through nginx', as
   t.equal(await content.text(), 'kept in S3')
 
   t.ok((await readdir(redis.dir)).includes('appendonlydir'), 'Redis keeps what it has')
+  const prometheus = await startPrometheus(
+    t,
+    gateways.map(({ adminUrl }) => adminUrl),
+  )
+  const streams = 'sum(tollgate_http_requests_total{route="/v1/chat/completions"})'
+  const [graph] = await prometheus.range(streams, 1)
+  t.equal(graph?.values.at(-1)?.[1], '4', 'a graph has the streams of both gateways')
+
   const audit = await send(`${second.adminUrl}/admin/audit`, { token })
   t.match(await audit.json(), { accounts: 1, differences: [] })
   t.strictSame(await Promise.all(gateways.map(({ stop }) => stop())), [0, 0])
