@@ -1,7 +1,7 @@
 // `npm run bench:flush`: what an event costs when it may wait (`flush`), beside nginx, which lets none wait, in turn on the
-// same core: 100 streams of 50 events a second each. Writes bench/flush.md.
+// same core: 100 streams of 50 events a second each.
 
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startNginx, startTollgate } from './contestants.ts'
@@ -37,11 +37,8 @@ function report(rounds: readonly (readonly number[])[], nginx: readonly number[]
     const ratio = median(costs.map((cost, n) => cost / (nginx[n] ?? Number.NaN)))
     return `| ${waitMs} ms | ${median(costs).toFixed(1)} | ${ratio.toFixed(2)} |`
   })
-  return `# Events that wait
-
-By \`npm run bench:flush\`: medians of ${rounds.length} rounds, by turns with nginx (${median(nginx).toFixed(1)} µs), a fresh process each; 100 streams
-of 50 events a second each. Ratios are to be compared, not microseconds.
-
+  return `| medians of ${rounds.length} rounds; nginx: ${median(nginx).toFixed(1)} µs |  |  |
+|---|---|---|
 | \`flush\` | CPU µs an event | to nginx |
 | ------- | --------------- | -------- |
 ${rows.join('\n')}
@@ -64,7 +61,7 @@ async function main(): Promise<void> {
       `${round}: nginx ${nginx.at(-1)?.toFixed(1)}, ${costs.map((cost) => cost.toFixed(1)).join(' ')}`,
     )
   }
-  writeFileSync(join(import.meta.dirname, 'flush.md'), report(rounds, nginx))
+  process.stdout.write(report(rounds, nginx))
 }
 
 await run(main)
