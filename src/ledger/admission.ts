@@ -1,64 +1,22 @@
 // Calls the scripts that a request waits for, while the gate is open: identify and admit before it begins, extend when a
 // stream in slices has used most of its hold. A script is called again when it needs the limits of another plan, or must
 // reap more holds first. A script's refusal is thrown as the error of its code; any unclear reply is thrown as
-// ledger_unavailable.
+// ledger_unavailable. admit.ts and identify.ts say what the scripts are asked, and read their replies.
 
-import type { Plan, Price } from '../config/config.ts'
+import type { Plan } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
-import type { ErrorDetails } from '../errors.ts'
 import { accountKeys, keys } from '../redis/keys.ts'
-import { allowanceWords } from './allowances.ts'
+import { isUnclear, numberAt, textAt, unavailable } from '../redis/scripts.ts'
+import type { Reply } from '../redis/scripts.ts'
+import { admitCall, extendCall, reopenCall } from './admit.ts'
+import type { AdmitRequest, AskedAgain, Extension, IdentifyRequest, Standing } from './admit.ts'
 import type { Gate } from './gate.ts'
 import type { Hold } from './hold.ts'
-import { progressWords } from './leases.ts'
-import { priceText, wholeAmount, wholeTokens } from './price.ts'
-import { isUnclear, unavailable } from '../redis/scripts.ts'
-import type { Reply } from '../redis/scripts.ts'
+import { identifyCall } from './identify.ts'
+import type { AccountIdentity } from './identify.ts'
 import type { LedgerScripts, LedgerWords } from './library.ts'
-import { createPlanGuesses } from './plan-guesses.ts'
-import { readAdmitted, readExtended, readIdentified, toHold } from './replies.ts'
-import { refusalOf } from './refusal.ts'
-import type { AccountIdentity, Admitted, Asked } from './replies.ts'
 import type { Spool } from './spool.ts'
 import type { Windows } from './windows.ts'
-
-export interface IdentifyRequest {
-  readonly ref: string
-  readonly hmac: string
-  /** '' requires no scope. */
-  readonly scope: string
-}
-
-export interface AdmitRequest extends IdentifyRequest {
-  /** A UUIDv7 as 32 hex digits, new for each request. */
-  readonly holdId: string
-  /** Balance tokens. */
-  readonly want: number
-  /** Below this the request is refused. */
-  readonly min: number
-  /** The hold will be extended: beyond `min` it takes no more than a share of what is available. */
-  readonly isSliced?: boolean
-  readonly promptTokens: number
-  readonly outputTokens: number
-  /** The fewest output tokens that suffice when the limit of tokens a minute is lower than what is wanted. Default: `outputTokens`. */
-  readonly leastOutputTokens?: number
-  /** What the refusal says when even the fewest tokens exceed that limit. */
-  neverFits?(limit: number): Pick<ErrorDetails, 'param' | 'message'>
-  /** Model id as configured. */
-  readonly model: string
-  readonly meta: HoldMeta
-  /** Shadow mode: limits and money do not refuse it, and what the account cannot pay of it is waived. */
-  readonly isShadow?: boolean
-}
-
-/** What a transaction says of its request. */
-export interface HoldMeta {
-  readonly requestId: string
-  /** By which all of it is charged. */
-  readonly price?: Price
-  readonly sessionId?: string
-  readonly messageId?: string
-}
 
 export interface AdmissionOptions {
   readonly scripts: LedgerScripts
@@ -76,27 +34,19 @@ export interface AdmissionOptions {
   readonly onOwing: (ref: string) => void
 }
 
-/** Balance tokens. */
-export interface Extension {
-  /** What the hold shall have in all. */
-  readonly amount: number
-  /** The fewest that are to be added, also when they are more than a share of what is available. */
-  readonly least: number
-}
-
 type AdmissionScript = 'identify' | 'admit' | 'extend'
 
-interface Question<Script extends AdmissionScript, Answer> {
+/** The words of a script that do not ask for one more call. */
+type AnswerOf<Script extends AdmissionScript> = Exclude<LedgerWords[Script], AskedAgain>
+
+interface ScriptCall<Script extends AdmissionScript, Answer> {
   readonly script: Script
-  readonly keys: readonly string[]
   /** The script's ARGV after the first, made anew for each call. */
-  readonly args: () => readonly string[]
-  readonly read: (reply: Reply<LedgerWords[Script]>) => Asked<Answer>
-  readonly onPlan?: (plan: string) => void
+  words(standing: Standing): readonly string[]
+  read(reply: Reply<AnswerOf<Script>>): Answer
 }
 
-/** A hold in slices leaves the others of these equal parts of what is available to the account's next streams. */
-const shares = 8
+type KeyOfCaller = Pick<IdentifyRequest, 'ref' | 'hmac'>
 
 /** Each round that ends in `again` has reaped 100 holds. */
 const maxRounds = 120
@@ -112,10 +62,7 @@ export class Admission {
   // Arrow functions, because the ledger has them as its own methods.
 
   /** The plan that the account was on when last seen, else the default one. */
-  readonly planOf = (ref: string): Plan | undefined => {
-    const plans = this.#options.plans()
-    return plans.get(this.#guesses.get(ref)) ?? plans.get('default')
-  }
+  readonly planOf = (ref: string): Plan | undefined => this.#standing(ref).plan
 
   readonly identify = (request: IdentifyRequest): Promise<AccountIdentity> => {
     return this.#identify(request, false)
@@ -145,34 +92,18 @@ export class Admission {
   }
 
   async #hold(request: AdmitRequest): Promise<Hold> {
-    const { ref, hmac, scope, holdId, want, min, model, isSliced, isShadow = false } = request
-    const { promptTokens, outputTokens, leastOutputTokens = outputTokens } = request
-    const wanted = wholeTokens(promptTokens) + wholeTokens(outputTokens)
-    const fewest = wholeTokens(promptTokens) + wholeTokens(leastOutputTokens)
-    const note = { model: encodeURIComponent(model), meta: metaText(request.meta, isShadow) }
-    const sizes = `${holdId} ${wholeAmount(want)} ${wholeAmount(min)} ${wanted} ${fewest} ${isSliced ? shares : 1}`
-    const tail = `${note.model} ${note.meta}`
-    const args = () => [scope, sizes, this.#planFor(ref, model), model, tail, '', this.#offer(ref)]
-    const names = keysOf(request)
-    const onPlan = (plan: string) => this.#guesses.set(ref, plan)
-    const question = { script: 'admit', keys: names, args, read: readAdmitted, onPlan } as const
-    const first = await this.#ask(question)
-    const answer = mayBeLate(first) ? await this.#ask(question) : first
-    if (answer.owed > 0) this.#options.onOwing(ref)
-    if (answer.word !== 'ok') throw refusalOf(answer, request)
-    const countedTokens = Math.min(wanted, answer.mostTokens)
-    return toHold({ id: holdId, ref, hmac, ...note, countedTokens, isShadow }, answer)
+    const call = admitCall(request)
+    const first = await this.#ask(request, call)
+    const isRefusedTooEarly = first.word !== 'ok' && first.mayBeLate
+    const answer = isRefusedTooEarly ? await this.#ask(request, call) : first
+    if (answer.owed > 0) this.#options.onOwing(request.ref)
+    if (answer.word !== 'ok') throw answer.error
+    return call.holdOf(answer)
   }
 
   /** Resolves with false when the hold cannot be opened again. Passes no gate: the gate stays shut until lost holds are open again. */
   async openAgain(hold: Hold): Promise<boolean> {
-    const { id, model, meta, keyId } = hold.fields
-    const sizes = `${id} ${hold.amount} 0 0 0 1`
-    const { windows } = this.#options
-    const tail = `${model} ${meta}`
-    const args = () => ['', sizes, noLimits, '', tail, keyId, `${noAllowance} ${windows.text}`]
-    const names = keysOf(hold.fields)
-    const answer = await this.#ask({ script: 'admit', keys: names, args, read: readAdmitted })
+    const answer = await this.#ask(hold.fields, reopenCall(hold))
     if (answer.word === 'account_suspended') hold.stop('account_suspended')
     if (answer.word !== 'ok') return false
     hold.reopened(answer.amount + answer.chargedBefore)
@@ -180,15 +111,9 @@ export class Admission {
   }
 
   /** Makes a hold larger. Resolves with whether more is available; rejects with ledger_unavailable. A hold that Redis does not know is opened again as it was, or its work is stopped. */
-  readonly extend = async (hold: Hold, { amount, least }: Extension): Promise<boolean> => {
+  readonly extend = async (hold: Hold, extension: Extension): Promise<boolean> => {
     this.#options.gate.pass()
-    const names = keysOf(hold.fields)
-    const args = () => [
-      progressWords(hold),
-      `${wholeAmount(amount)} ${wholeAmount(least)} ${shares}`,
-      this.#options.windows.text,
-    ]
-    const answer = await this.#ask({ script: 'extend', keys: names, args, read: readExtended })
+    const answer = await this.#ask(hold.fields, extendCall(hold, extension))
     if (answer.word === 'ok') hold.extended(answer.amount)
     else if (answer.word === 'account_suspended') hold.stop(answer.word)
     else if (!(await this.openAgain(hold))) hold.stop('lost')
@@ -197,95 +122,70 @@ export class Admission {
 
   async #identify(caller: IdentifyRequest, isOperator: boolean): Promise<AccountIdentity> {
     this.#options.gate.pass()
-    const { ref, scope } = caller
-    const args = () =>
-      isOperator ? [scope, `=${this.#guesses.get(ref)}`, this.#offer(ref)] : [scope, '', '']
-    const names = keysOf(caller)
-    const onPlan = (plan: string) => this.#guesses.set(ref, plan)
-    const question = {
-      script: 'identify',
-      keys: names,
-      args,
-      read: readIdentified,
-      onPlan,
-    } as const
-    const answer = await this.#ask(question)
+    const answer = await this.#ask(caller, identifyCall(caller, isOperator))
     if (answer.word !== 'ok') throw new GatewayError(answer.word, { caller: answer.caller })
     const { identity } = answer
-    if (identity.owed > 0) this.#options.onOwing(ref)
-    this.#guesses.set(ref, identity.plan)
+    if (identity.owed > 0) this.#options.onOwing(caller.ref)
+    this.#guesses.set(caller.ref, identity.plan)
     return identity
   }
 
-  async #ask<Script extends AdmissionScript, Answer>({
-    script,
-    keys: names,
-    args,
-    read,
-    onPlan,
-  }: Question<Script, Answer>): Promise<Answer> {
+  /** Calls the script until its reply is an answer. Sends in this tick. */
+  async #ask<Script extends AdmissionScript, Answer>(
+    { ref, hmac }: KeyOfCaller,
+    call: ScriptCall<Script, Answer>,
+  ): Promise<Answer> {
     const { scripts, leaseMs, windows, onReaped } = this.#options
+    const names = [...accountKeys(ref), keys.key(ref, hmac)]
     for (let round = 0; round < maxRounds; round++) {
-      const asked = read(await scripts.run(script, names, [`${leaseMs}`, ...args()]))
-      if (asked.reaped > 0) onReaped(asked.reaped)
-      if (asked.is === 'answer') return asked.answer
-      if (asked.is === 'plan') onPlan?.(asked.plan)
-      if (asked.is === 'clock') windows.learn(asked.nowMs)
+      const args = [`${leaseMs}`, ...call.words(this.#standing(ref))]
+      const reply = await scripts.run(call.script, names, args)
+      if (reply.word === 'plan') {
+        this.#guesses.set(ref, textAt(reply, 2))
+      } else if (reply.word === 'clock') {
+        windows.learn(reply.nowMs)
+      } else {
+        const reaped = numberAt(reply, 2)
+        if (reaped > 0) onReaped(reaped)
+        if (isAnswer<Script>(reply)) return call.read(reply)
+      }
     }
     throw unavailable(new Error('A script asked for more too often'))
   }
 
-  #planFor(ref: string, model: string): string {
-    return planArgument(this.#guesses.get(ref), this.planOf(ref), model)
+  #standing(ref: string): Standing {
+    const { plans, windows } = this.#options
+    const planName = this.#guesses.get(ref)
+    const named = plans()
+    const plan = named.get(planName) ?? named.get('default')
+    return { planName, plan, windows: windows.text }
   }
+}
 
-  #offer(ref: string): string {
-    return `${allowanceWords(this.planOf(ref))} ${this.#options.windows.text}`
+function isAnswer<Script extends AdmissionScript>(
+  reply: Reply<LedgerWords[Script]>,
+): reply is Reply<AnswerOf<Script>> {
+  return reply.word !== 'again'
+}
+
+/** So many accounts: those whose guess was unused for longest are dropped first. */
+const maxGuesses = 10_000
+
+/** Which plan an account was on when last seen: admit.lua needs the plan's limits in the same call that reads the plan. A wrong guess costs one more call. */
+export function createPlanGuesses() {
+  const plans = new Map<string, string>()
+  const set = (ref: string, plan: string) => {
+    plans.delete(ref)
+    plans.set(ref, plan)
+    if (plans.size > maxGuesses) plans.delete(plans.keys().next().value ?? '')
   }
-}
-
-const keysOf = ({ ref, hmac }: Pick<IdentifyRequest, 'ref' | 'hmac'>) => [
-  ...accountKeys(ref),
-  keys.key(ref, hmac),
-]
-
-/** ARGV 4 of admit for a hold that is opened again: its limits were checked before. */
-const noLimits = '1 - - - '
-/** In ARGV 8 of admit for such a hold, which renews no allowance. */
-const noAllowance = allowanceWords(undefined)
-
-/** ARGV 4 of admit; `-` where there is no limit. */
-export function planArgument(name: string, plan: Plan | undefined, model: string): string {
-  const isAllowed = plan?.models.some((id) => id === '*' || id === model) ?? false
-  const limit = (value: number | undefined) =>
-    value !== undefined && Number.isSafeInteger(value) ? String(value) : '-'
-  const { requestsPerMinute, tokensPerMinute, concurrency } = plan ?? {}
-  const numbers = [requestsPerMinute, tokensPerMinute, concurrency].map(limit).join(' ')
-  return `${isAllowed ? 1 : 0} ${numbers} ${name}`
-}
-
-/**
- * Whether a request was refused because of what other holds take. Redis reads one connection after the other, so a
- * write that another gateway sent earlier (such as the settlement of the previous request) may be read after this
- * admission. By the time of a second call, Redis has read that write.
- */
-function mayBeLate(answer: Admitted): boolean {
-  const { word } = answer
-  return (
-    word === 'concurrency_limit_exceeded' ||
-    (word === 'budget_exceeded' && answer.isHeld) ||
-    (word === 'insufficient_balance' && answer.which === 'held')
-  )
-}
-
-/** The scripts look for `"shadow":true`: so a hold stays one of shadow mode, whichever gateway settles or reaps it. */
-function metaText(meta: HoldMeta, isShadow: boolean): string {
-  const { requestId, sessionId, messageId, price } = meta
-  return JSON.stringify({
-    request_id: requestId,
-    session_id: sessionId,
-    message_id: messageId,
-    price: price && priceText(price),
-    shadow: isShadow || undefined,
-  })
+  return {
+    get(ref: string): string {
+      const plan = plans.get(ref)
+      if (plan === undefined) return 'default'
+      set(ref, plan)
+      return plan
+    },
+    set,
+  }
 }

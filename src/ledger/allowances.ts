@@ -1,7 +1,6 @@
-// Texts of allowances and budgets: writes what a plan gives, for the scripts, and reads what the scripts have written in
-// rows and journal (lua/allowance.lua, lua/renewal.lua, lua/budgets.lua).
+// Reads the texts of allowances and budgets that scripts have written in rows and journal (lua/allowance.lua,
+// lua/renewal.lua, lua/budgets.lua), and compares the windows of an account with them.
 
-import type { Plan } from '../config/config.ts'
 import { accountWindow, keyWindows, parseWindow } from '../budget.ts'
 
 export interface AllowanceState {
@@ -17,13 +16,6 @@ export function parseAllowance(text: string | undefined): AllowanceState | undef
   if (!text) return undefined
   const [left, used, end] = text.split(' ').map(Number)
   return { left: left ?? 0, used: used ?? 0, endsMs: end ?? 0 }
-}
-
-/** What a plan gives, as scripts take it. */
-export function allowanceWords(plan: Pick<Plan, 'allowance'> | undefined): string {
-  const { allowance } = plan ?? {}
-  if (!allowance) return '- - 0'
-  return `${allowance.tokens} ${allowance.every} ${allowance.rollover ? 1 : 0}`
 }
 
 /** A window of a budget, of the account or of a key, with the tokens of one hold or one charge that count in it. */

@@ -2,7 +2,7 @@
 
 import type { BudgetState } from '../budget.ts'
 import type { Plan } from '../config/config.ts'
-import type { AccountIdentity } from './replies.ts'
+import type { AccountIdentity } from './identify.ts'
 
 export type Balance = ReturnType<typeof toBalance>
 

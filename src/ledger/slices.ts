@@ -9,7 +9,7 @@
 
 import type { Price } from '../config/config.ts'
 import type { TokenCounts } from '../tokens/token-counts.ts'
-import type { Extension } from './admission.ts'
+import type { Extension } from './admit.ts'
 import type { Hold } from './hold.ts'
 import { charge, outputAfforded } from './price.ts'
 

@@ -4,7 +4,8 @@ import { readFileSync } from 'node:fs'
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import type { Plan } from '../../src/config/config.ts'
-import type { AdmitRequest } from '../../src/ledger/admission.ts'
+import { createPlanGuesses } from '../../src/ledger/admission.ts'
+import type { AdmitRequest } from '../../src/ledger/admit.ts'
 import type { Hold } from '../../src/ledger/hold.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
 import { hourOfHold } from '../../src/ledger/hold-rows.ts'
@@ -179,6 +180,45 @@ t.test('a hold whose reply was lost is reported, a refused one is not', async (t
   const lost = openOn(() => Promise.reject(new Error('Connection is closed.')))
   await t.rejects(lost.admit(request(caller, 1, { holdId: 'a' })), { code: 'ledger_unavailable' })
   t.same(unclear, ['a'])
+})
+
+t.test('a script is asked again with what it lacked', async (t) => {
+  const answers: unknown[] = [
+    ['plan', 1, 'big'],
+    ['again', 2, 100],
+    ['clock', 3],
+    ['gone', 4],
+  ]
+  answers.push(['invalid_api_key', 5, 7])
+  const asked: string[][] = []
+  const evalsha = async (...words: string[]) => (asked.push(words), answers.shift())
+  const scripts = createScripts({ library: ledgerScripts, link: Object({ client: { evalsha } }) })
+  const learned: number[] = []
+  let reaped = 0
+  const windows = { text: '1 2 1 2 1 2', learn: (nowMs: number) => void learned.push(nowMs) }
+  const onReaped = (count: number) => (reaped += count)
+  const admission = openAdmission({ scripts, leaseMs: 30_000, windows, onReaped })
+  const caller = { ref: 'r', hmac: 'h', scope: 'chat' } as const
+  // No script of an admission has this word.
+  const unknown = { code: 'ledger_unavailable' }
+  await t.rejects(admission.admit(request(caller, 1)), unknown)
+  t.same([reaped, learned], [100, [3]])
+  const plans = asked.map((words) => /(\S+)$/.exec(words[2 + 5 + 3] ?? '')?.[1])
+  t.same(plans, ['default', 'big', 'big', 'big'])
+  await t.rejects(admission.admit(request(caller, 1)), { code: 'invalid_api_key' })
+  t.equal(reaped, 107)
+})
+
+t.test('the default plan is guessed first; of over 10,000 the oldest is dropped', async (t) => {
+  const guesses = createPlanGuesses()
+  t.equal(guesses.get('a'), 'default')
+  guesses.set('a', 'big')
+  guesses.set('b', 'big')
+  for (let i = 0; i < 9998; i++) guesses.set(`other${i}`, 'x')
+  t.equal(guesses.get('a'), 'big')
+  guesses.set('one more', 'x')
+  t.equal(guesses.get('a'), 'big')
+  t.equal(guesses.get('b'), 'default')
 })
 
 t.test('hundreds of expired holds are reaped when a request asks for their money', async (t) => {

@@ -1,15 +1,11 @@
-// Texts of allowances and budgets: what the scripts write is read, and what they read is written.
+// What scripts write of allowances and budgets is read.
 
 import t from 'tap'
-import { allowanceWords, parseAllowance, parseCounted } from '../../src/ledger/allowances.ts'
+import { parseAllowance, parseCounted } from '../../src/ledger/allowances.ts'
 
 t.test('an allowance', async (t) => {
   t.same(parseAllowance('5 7 9000 a plan'), { left: 5, used: 7, endsMs: 9000 })
   t.equal(parseAllowance(''), undefined)
-  t.equal(allowanceWords(undefined), '- - 0')
-  const allowance = { tokens: 7, every: 'day', rollover: true } as const
-  t.equal(allowanceWords({ allowance }), '7 day 1')
-  t.equal(allowanceWords({ allowance: { ...allowance, rollover: false } }), '7 day 0')
 })
 
 t.test('where a charge or a hold counts', async (t) => {

@@ -3,7 +3,6 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Plan } from '../../src/config/config.ts'
-import { planArgument } from '../../src/ledger/admission.ts'
 import { keys } from '../../src/redis/keys.ts'
 import {
   connectLink,
@@ -204,9 +203,4 @@ t.test('no limit is shown where there is none', async (t) => {
     requests: undefined,
     tokens: undefined,
   })
-})
-
-t.test('a plan that is not there allows nothing', async (t) => {
-  t.equal(planArgument('a b', undefined, 'm'), '0 - - - a b')
-  t.equal(planArgument('p', { ...unlimited, concurrency: 4, models: ['m'] }, 'm'), '1 - - 4 p')
 })

@@ -282,7 +282,7 @@ export const mutants: readonly Mutant[] = [
   ),
   one(
     'ledger/admission.ts',
-    'const answer = mayBeLate(first) ? await this.#ask(question) : first',
+    'const answer = isRefusedTooEarly ? await this.#ask(request, call) : first',
     'const answer = first',
   ),
   one(

@@ -1,0 +1,287 @@
+// Both sides of admit.lua and of extend.lua: what a request or a hold asks of them, and their replies as a hold, or as the
+// error for the client. The positions in their arguments and replies are known here alone. When and how often the scripts
+// are called is the business of admission.ts.
+
+import type { Plan, Price } from '../config/config.ts'
+import { GatewayError } from '../errors.ts'
+import type { ErrorDetails, LimitState, LimitStates, RefusedCaller } from '../errors.ts'
+import { numberAt, textAt, unavailable } from '../redis/scripts.ts'
+import type { Reply } from '../redis/scripts.ts'
+import { Hold } from './hold.ts'
+import { progressWords } from './leases.ts'
+import { excusable } from './library.ts'
+import type { LedgerWords } from './library.ts'
+import { priceText, wholeAmount, wholeTokens } from './price.ts'
+
+export interface IdentifyRequest {
+  readonly ref: string
+  readonly hmac: string
+  /** '' requires no scope. */
+  readonly scope: string
+}
+
+export interface AdmitRequest extends IdentifyRequest {
+  /** A UUIDv7 as 32 hex digits, new for each request. */
+  readonly holdId: string
+  /** Balance tokens. */
+  readonly want: number
+  /** Below this the request is refused. */
+  readonly min: number
+  /** The hold will be extended: beyond `min` it takes no more than a share of what is available. */
+  readonly isSliced?: boolean
+  readonly promptTokens: number
+  readonly outputTokens: number
+  /** The fewest output tokens that suffice when the limit of tokens a minute is lower than what is wanted. Default: `outputTokens`. */
+  readonly leastOutputTokens?: number
+  /** What the refusal says when even the fewest tokens exceed that limit. */
+  neverFits?(limit: number): Pick<ErrorDetails, 'param' | 'message'>
+  /** Model id as configured. */
+  readonly model: string
+  readonly meta: HoldMeta
+  /** Shadow mode: limits and money do not refuse it, and what the account cannot pay of it is waived. */
+  readonly isShadow?: boolean
+}
+
+/** What a transaction says of its request. */
+export interface HoldMeta {
+  readonly requestId: string
+  /** By which all of it is charged. */
+  readonly price?: Price
+  readonly sessionId?: string
+  readonly messageId?: string
+}
+
+/** What the gateway knows when it calls: the plan that the account was on when last seen, and the windows of allowances and budgets. */
+export interface Standing {
+  readonly planName: string
+  /** Undefined when the plan is no longer configured, and there is no default one. */
+  readonly plan: Plan | undefined
+  readonly windows: string
+}
+
+/** The words that ask for one more call. */
+export type AskedAgain = 'again' | 'plan' | 'clock'
+
+type Answered<Script extends 'admit' | 'extend'> = Reply<Exclude<LedgerWords[Script], AskedAgain>>
+
+/** A hold in slices leaves the others of these equal parts of what is available to the account's next streams. */
+const shares = 8
+
+/** One admission: what each call of admit.lua is asked, how its reply is read, and the hold of what it has granted. */
+export function admitCall(request: AdmitRequest) {
+  const { ref, hmac, scope, holdId, want, min, isSliced, isShadow = false } = request
+  const { promptTokens, outputTokens, leastOutputTokens = outputTokens } = request
+  const wanted = wholeTokens(promptTokens) + wholeTokens(outputTokens)
+  const fewest = wholeTokens(promptTokens) + wholeTokens(leastOutputTokens)
+  const note = { model: encodeURIComponent(request.model), meta: metaText(request) }
+  const tail = `${note.model} ${note.meta}`
+  const sizes = `${holdId} ${wholeAmount(want)} ${wholeAmount(min)} ${wanted} ${fewest} ${isSliced ? shares : 1}`
+  return {
+    script: 'admit' as const,
+    words(standing: Standing): readonly string[] {
+      const { model } = request
+      return [scope, sizes, planWords(standing, model), model, tail, '', offerWords(standing)]
+    },
+    read: (reply: Answered<'admit'>): Admitted => readAdmitted(reply, request),
+    holdOf(granted: AdmitGranted): Hold {
+      const { limits, accountId, accountName, plan, keyId, wouldRefuse, available } = granted
+      const found = { accountId, accountName, plan, keyId, limits, wouldRefuse, available }
+      const minute = Math.floor(granted.nowMs / minuteMs)
+      const countedTokens = Math.min(wanted, granted.mostTokens)
+      const asked = { id: holdId, ref, hmac, ...note, countedTokens, minute, isShadow }
+      return new Hold({ ...asked, ...found }, granted.amount)
+    },
+  }
+}
+
+/** The same for a lost hold that is opened again: its key and its limits were checked before, and it renews no allowance. */
+export function reopenCall({ fields, amount }: Hold) {
+  const { id, model, meta, keyId } = fields
+  const fixed = ['', `${id} ${amount} 0 0 0 1`, '1 - - - ', '', `${model} ${meta}`, keyId]
+  return {
+    script: 'admit' as const,
+    words: ({ windows }: Standing) => [...fixed, offerWords({ plan: undefined, windows })],
+    read: (reply: Answered<'admit'>): Admitted => readAdmitted(reply, { min: 0 }),
+  }
+}
+
+/** The scripts look for `"shadow":true`: so a hold stays one of shadow mode, whichever gateway settles or reaps it. */
+function metaText({ meta, isShadow }: AdmitRequest): string {
+  const { requestId, sessionId, messageId, price } = meta
+  return JSON.stringify({
+    request_id: requestId,
+    session_id: sessionId,
+    message_id: messageId,
+    price: price && priceText(price),
+    shadow: isShadow || undefined,
+  })
+}
+
+/** Whether the plan allows the model, the plan's limits, and its name; `-` where there is no limit. */
+export function planWords({ planName, plan }: Omit<Standing, 'windows'>, model: string): string {
+  const isAllowed = plan?.models.some((id) => id === '*' || id === model) ?? false
+  const limit = (value: number | undefined) =>
+    value !== undefined && Number.isSafeInteger(value) ? String(value) : '-'
+  const { requestsPerMinute, tokensPerMinute, concurrency } = plan ?? {}
+  const numbers = [requestsPerMinute, tokensPerMinute, concurrency].map(limit).join(' ')
+  return `${isAllowed ? 1 : 0} ${numbers} ${planName}`
+}
+
+/** The plan's allowance, and the windows. */
+export function offerWords({ plan, windows }: Omit<Standing, 'planName'>): string {
+  const { tokens = '-', every = '-', rollover = false } = plan?.allowance ?? {}
+  return `${tokens} ${every} ${rollover ? 1 : 0} ${windows}`
+}
+
+export type Admitted = AdmitGranted | AdmitRefused
+
+export type AdmitGranted = ReturnType<typeof granted>
+
+export interface AdmitRefused {
+  readonly word: Exclude<LedgerWords['admit'], AskedAgain | 'ok'>
+  readonly owed: number
+  /**
+   * The request was refused because of what other holds take. Redis reads one connection after the other, so a write that
+   * another gateway sent earlier (such as the settlement of the previous request) may be read after this admission. By the
+   * time of a second call, Redis has read that write.
+   */
+  readonly mayBeLate: boolean
+  readonly error: GatewayError
+}
+
+/** What refusals tell of the request. */
+type Refusable = Pick<AdmitRequest, 'min' | 'neverFits'>
+
+function readAdmitted(reply: Answered<'admit'>, request: Refusable): Admitted {
+  const { word } = reply
+  if (word === 'ok') return granted(reply)
+  const error = refusalOf(word, reply, request)
+  // Of an unknown key, the reply says nothing more.
+  if (reply.values.length <= 3) return { word, error, owed: 0, mayBeLate: false }
+  const isHeld = numberAt(reply, 14) > 0
+  const mayBeLate =
+    word === 'concurrency_limit_exceeded' ||
+    (word === 'budget_exceeded' && isHeld) ||
+    (word === 'insufficient_balance' && whatIn(reply) === 'held')
+  return { word, error, owed: numberAt(reply, 11), mayBeLate }
+}
+
+function granted(reply: Reply) {
+  return {
+    word: 'ok' as const,
+    limits: limitsOf(reply),
+    /** Balance tokens. */
+    amount: numberAt(reply, 7),
+    /** Of a hold that was opened again: what its reaping has charged. */
+    chargedBefore: numberAt(reply, 8),
+    accountId: textAt(reply, 9),
+    accountName: textAt(reply, 10),
+    plan: textAt(reply, 11),
+    keyId: textAt(reply, 12),
+    owed: numberAt(reply, 13),
+    /** The lower limit of tokens a minute of account and key: no more was counted. */
+    mostTokens: mostAt(reply, 14),
+    /** With what it would have been refused, if this were not shadow mode. */
+    wouldRefuse: excusable.find((code) => code === textAt(reply, 15)),
+    /** Balance tokens that were available before this hold. */
+    available: numberAt(reply, 16),
+    nowMs: reply.nowMs,
+  }
+}
+
+function refusalOf(word: AdmitRefused['word'], reply: Reply, request: Refusable): GatewayError {
+  if (word === 'released') return unavailable(new Error('The hold has ended before it was made'))
+  if (reply.values.length <= 3) return new GatewayError(word)
+  const known = { limits: limitsOf(reply), caller: callerOf(reply, 9) }
+  switch (word) {
+    case 'rate_limit_exceeded':
+      return new GatewayError(word, { ...known, ...tooMany(whatIn(reply), known.limits) })
+    case 'concurrency_limit_exceeded':
+      return new GatewayError(word, { ...known, retryAfterMs: 1000 })
+    case 'insufficient_balance':
+      return new GatewayError(word, { ...known, ...shortage(reply, request) })
+    case 'budget_exceeded':
+      return new GatewayError(word, { ...known, ...overBudget(reply, request) })
+    case 'invalid_parameter':
+      return new GatewayError(word, { ...known, ...request.neverFits?.(mostAt(reply, 12)) })
+    default:
+      return new GatewayError(word, known)
+  }
+}
+
+function tooMany(count: string, { requests, tokens }: LimitStates): ErrorDetails {
+  const message = `The limit of ${count} a minute is reached. Wait as Retry-After says.`
+  const reached = count === 'tokens' ? tokens : requests
+  return { message, retryAfterMs: reached?.resetMs ?? minuteMs }
+}
+
+/** While the account owes something, nothing is available. */
+function shortage(reply: Reply, { min }: Refusable): ErrorDetails {
+  const [available, owed] = [numberAt(reply, 8), numberAt(reply, 11)]
+  const message = `The account owes ${owed} tokens for earlier requests. Top it up by more than that.`
+  return { shortage: { available, needed: wholeAmount(min), owed }, ...(owed > 0 && { message }) }
+}
+
+function overBudget(reply: Reply, { min }: Refusable): ErrorDetails {
+  const [available, owed, renewsAtMs] = [
+    numberAt(reply, 8),
+    numberAt(reply, 11),
+    numberAt(reply, 13),
+  ]
+  const at = new Date(renewsAtMs).toISOString().replace('.000Z', 'Z')
+  const message = `The budget of the ${whatIn(reply)} does not cover this request. It is renewed at ${at}.`
+  const renews_at = Math.floor(renewsAtMs / 1000)
+  return { message, shortage: { available, needed: wholeAmount(min), owed, renews_at } }
+}
+
+/** What was reached: `requests` or `tokens` a minute, `account` or `key` (also of a budget), `held` or `balance`. */
+const whatIn = (reply: Reply): string => textAt(reply, 7)
+
+const minuteMs = 60_000
+
+/** Positions 3 to 6 of a reply, granted or refused; -1 is no limit. */
+function limitsOf(reply: Reply): LimitStates {
+  const resetMs = minuteMs - (reply.nowMs % minuteMs)
+  const count = (at: number): LimitState | undefined => {
+    const limit = numberAt(reply, at)
+    return limit < 0 ? undefined : { limit, remaining: numberAt(reply, at + 1), resetMs }
+  }
+  return { requests: count(3), tokens: count(5) }
+}
+
+function mostAt(reply: Reply, at: number): number {
+  const most = numberAt(reply, at)
+  return most < 0 ? Infinity : most
+}
+
+/** Undefined for an unknown key, whose reply names neither account nor key. */
+export function callerOf({ values }: Reply, at: number): RefusedCaller | undefined {
+  const [accountId, keyId] = values.slice(at, at + 2)
+  return accountId && keyId ? { accountId: String(accountId), keyId: String(keyId) } : undefined
+}
+
+/** Balance tokens. */
+export interface Extension {
+  /** What the hold shall have in all. */
+  readonly amount: number
+  /** The fewest that are to be added, also when they are more than a share of what is available. */
+  readonly least: number
+}
+
+/** What has become of a hold that was to be larger. */
+export type Extended =
+  | { readonly word: 'ok'; readonly amount: number; readonly available: number }
+  | { readonly word: 'gone' | 'account_suspended' }
+
+export function extendCall(hold: Hold, { amount, least }: Extension) {
+  const sizes = `${wholeAmount(amount)} ${wholeAmount(least)} ${shares}`
+  return {
+    script: 'extend' as const,
+    words: ({ windows }: Standing) => [progressWords(hold), sizes, windows],
+    read(reply: Answered<'extend'>): Extended {
+      const { word } = reply
+      if (word !== 'ok') return { word }
+      return { word, amount: numberAt(reply, 3), available: numberAt(reply, 4) }
+    },
+  }
+}
