@@ -28,11 +28,11 @@ export const ledgerScripts = {
   folder: new URL('lua/', import.meta.url),
   scripts: {
     identify: {
-      after: [...before, 'budgets', 'renewal', 'admission'],
+      after: [...before, 'budgets', 'admission'],
       words: ['ok', 'plan', 'clock', 'again', 'account_not_found', ...refusals],
     },
     admit: {
-      after: [...before, 'budgets', 'renewal', 'admission'],
+      after: [...before, 'budgets', 'admission'],
       words: [
         'ok',
         'plan',
