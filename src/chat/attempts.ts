@@ -71,10 +71,10 @@ function mayStillAsk({ isCommitted, cancelled, deadline }: Generation): boolean 
 }
 
 /** What a generation has before its first attempt: the meter of the first target, which may be another one. */
-export function emptyAttempt(x: Exchange, request: ChatRequest, outputPerChoice: number) {
+export function emptyAttempt(x: Exchange, request: ChatRequest) {
   const [target] = request.model.targets
   if (!target) throw new Error(`model ${request.model.id} has no target`)
-  const meter = meterOf({ x, request, outputPerChoice }, target)
+  const meter = meterOf({ x, request }, target)
   return { target, meter, backend: undefined, seat: undefined, sentAtMs: 0, relay: undefined }
 }
 
@@ -90,17 +90,19 @@ function begin(generation: Generation, { target }: Seat): void {
   x.meter = generation.meter
 }
 
-function meterOf(
-  { x, request, outputPerChoice }: Pick<Generation, 'x' | 'request' | 'outputPerChoice'>,
-  target: Target,
-): Meter {
+type Asking = Pick<Generation, 'x' | 'request'>
+
+/** What each choice may generate: what admission granted; without metering, what the client and the model allow. */
+const boundOf = ({ x, request }: Asking): number => (x.granted ?? request).outputPerChoice
+
+function meterOf({ x, request }: Asking, target: Target): Meter {
   const { model, choices, tries, echoed } = request
   return new Meter({
     completeWhen: model.completeWhen,
     choices,
     tries,
     count: countText,
-    outputPerChoice,
+    outputPerChoice: boundOf({ x, request }),
     echoed,
     isContinuous: target.continuousUsage,
     alarm: x.granted?.alarm,
@@ -108,13 +110,13 @@ function meterOf(
 }
 
 async function ask(generation: Generation, seat: Seat): Promise<BackendAnswer> {
-  const { x, run, request, target, deadline, outputPerChoice } = generation
+  const { x, run, request, target, deadline } = generation
   try {
-    const body = request.bodyFor(target, { outputPerChoice, ref: x.caller?.ref ?? '' })
+    const grant = { outputPerChoice: boundOf(generation), ref: x.caller?.ref ?? '' }
     const backendRequest: BackendRequest = {
       path: request.row.path,
       headers: clientHeaders(request.model, x.headers),
-      body,
+      body: request.bodyFor(target, grant),
     }
     run.upstream(backendRequest)
     const onSent = () => {

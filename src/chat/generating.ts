@@ -43,8 +43,6 @@ export interface Generation extends GenerationOptions {
   backend: BackendAnswer | undefined
   /** At the target, when its answer's headers have come. */
   seat: Seat | undefined
-  /** What each choice may generate: what admission granted. */
-  readonly outputPerChoice: number
   /** `performance.now()` when the target's request had gone out whole; 0 before. */
   sentAtMs: number
   /** The backend is read to its usage even if nobody waits for the answer any more: an abort would hide what it used. */

@@ -55,17 +55,15 @@ export function begin(x: Exchange, options: GenerationOptions): Generation {
   const { generates } = row
   const deadline = new Deadline({ timeouts: model.timeouts, parent: x.signal, generates, stream })
   x.finishesAlone = finishesAlone(request)
-  const { outputPerChoice } = x.granted ?? request
   const generation: Generation = {
     ...options,
     x,
     deadline,
     candidates: targets.candidatesFor(model, x.caller?.ref ?? ''),
-    outputPerChoice,
     finishesAlone: x.finishesAlone,
     isCommitted: false,
     cancelled: undefined,
-    ...emptyAttempt(x, request, outputPerChoice),
+    ...emptyAttempt(x, request),
   }
   x.stop = (reason) => stop(generation, reason)
   x.pause = (until) => generation.relay?.pause(until)

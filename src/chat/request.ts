@@ -6,7 +6,7 @@ import type { Model, Target } from '../config/config.ts'
 import type { EndpointRow } from '../config/endpoints.ts'
 import { free } from '../sharing/discard.ts'
 import type { GatewayError } from '../errors.ts'
-import type { WantedFields } from '../exchange.ts'
+import type { Want } from '../exchange.ts'
 import { scanJson } from '../http/json/scan.ts'
 import type { JsonScan } from '../http/json/scan.ts'
 import { invalid, missing } from '../http/refusals.ts'
@@ -19,27 +19,18 @@ import { countChoices, estimatePrompt } from '../tokens/estimate.ts'
 import { writeStreamOptions } from './parameter-bounds.ts'
 import { judgeBody, parameterNames, refusalFor } from './parameter-check.ts'
 
-export interface ChatRequest {
+/** Has all that admission needs to know: it is what its exchange wants. */
+export interface ChatRequest extends Omit<Want, 'sessionId' | 'messageId'> {
   readonly row: EndpointRow
-  readonly model: Model
   readonly stream: boolean
   /** The client asked for the usage chunk. */
   readonly wantsUsage: boolean
-  readonly choices: number
   /** How many answers are generated for each choice that is sent. */
   readonly tries: number
   /** So many tokens of the prompt may come again with the answers. */
   readonly echoed: number
-  readonly promptTokens: number
-  /** A backend that reports more is not believed. */
-  readonly mostPrompt: number
   /** Counts by the tokenizer, for a backend that reports nothing; thoroughly if no effort is named. */
   countPrompt(effort?: Effort): Promise<number>
-  /** The most that each choice may generate, by the client's wish and the model's limit. */
-  readonly outputPerChoice: number
-  /** Streamed, and with nothing that only the backend sees or that only echoes the prompt. */
-  readonly isSeenAsItComes: boolean
-  readonly fields: WantedFields
   /** The refusal of what this model does not take. Only callers with a good key get it: strangers learn nothing about models. */
   readonly refusal: GatewayError | undefined
   /** The body for a target, in pieces, its output bounded to what was granted. */
@@ -124,6 +115,7 @@ interface Seen extends Pick<ChatRequest, 'stream' | 'tries' | 'model'> {
   readonly echoes: boolean
 }
 
+/** Nothing is generated that only the backend sees, or that only echoes the prompt. */
 function isSeenAsItComes({ stream, tries, model, echoes }: Seen): boolean {
   return stream && tries === 1 && !echoes && !model.hiddenReasoning
 }
