@@ -27,9 +27,6 @@ const growth = 1 / 8
 /** So many slices may wait for the tokenizer; when a backend is faster than the tokenizer, further slices are estimated. */
 const waitingSlices = 4
 
-/** More is not believed, and a backend that generates more is stopped. */
-export const runawayAt = (maxTokens: number): number => 2 * maxTokens + 64
-
 export class Generated {
   readonly #count: Count
   #recent = ''

@@ -5,7 +5,7 @@
 import { parsed } from '../http/json/field.ts'
 import { readChunk, readInTurns } from './chunk.ts'
 import type { Chunk } from './chunk.ts'
-import { Generated, runawayAt } from './generated.ts'
+import { Generated } from './generated.ts'
 import type { Alarm, Count } from './generated.ts'
 import { Pattern } from './pattern.ts'
 import { finishReasonIn, isError, readAnswer, readReport, usageIn, usedOf } from './report.ts'
@@ -29,6 +29,9 @@ export interface MeterOptions {
 
 /** What an event is to the stream. `content` is text, reasoning, a tool call or a finish; `usage` is a chunk with nothing else in it. */
 export type EventKind = 'content' | 'usage' | 'done' | 'error' | 'other'
+
+/** More is not believed, and a backend that generates more is stopped. */
+export const runawayAt = (maxTokens: number): number => 2 * maxTokens + 64
 
 export class Meter {
   readonly #options: MeterOptions
@@ -178,8 +181,7 @@ export class Meter {
   /** What is to be charged. `promptTokens` is the estimate, for a backend that reports no prompt. Returns a promise when text has to be counted. */
   used({ promptTokens }: { promptTokens: number }): Used | Promise<Used> {
     if (this.#isSaid) return this.#usedWith(0, promptTokens)
-    const counting = this.#generated.tokens()
-    return counting.then((counted) => this.#usedWith(this.#all(counted), promptTokens))
+    return this.#generated.tokens().then((sent) => this.#usedWith(this.#all(sent), promptTokens))
   }
 
   /** Counts a sample of what came since the last call, for `soFar`. Never rejects. */
@@ -241,9 +243,8 @@ export class Meter {
   }
 
   #read(data: string): Chunk {
-    if (this.#options.choices === 0) {
+    if (this.#options.choices === 0)
       return { ...readChunk(data), texts: 0, ids: 0, audioBytes: 0, isCall: false }
-    }
     const chunk = readChunk(data, this.#keep)
     this.#generated.addOthers(chunk)
     return chunk
@@ -272,9 +273,8 @@ export class Meter {
   /** `roughTokens` is far too high when each event has one character. So a suspicion is checked with the tokenizer, and again a quarter later. */
   #checkBound(): void {
     this.#nextCheck = Math.ceil(this.roughTokens * 1.25)
-    void this.#generated.tokens().then((tokens) => {
-      if (tokens > runawayAt(this.#maxTokens) + (this.#options.echoed ?? 0)) this.#overran = true
-    })
+    const bound = runawayAt(this.#maxTokens) + (this.#options.echoed ?? 0)
+    void this.#generated.tokens().then((tokens) => (this.#overran ||= tokens > bound))
   }
 
   /** Notes which choices came, and which have ended. True when one has ended. */
