@@ -1,4 +1,4 @@
-// Reads the texts of allowances and budgets that scripts have written in rows and journal (lua/allowance.lua,
+// Reads the texts of allowances and budgets that scripts have written in rows and journal (lua/prelude.lua,
 // lua/budgets.lua), and compares the windows of an account with them.
 
 import { accountWindow, keyWindows, parseWindow } from '../budget.ts'

@@ -22,17 +22,19 @@ export const excusable = [
 
 export type ExcusedCode = (typeof excusable)[number]
 
-const before = ['allowance', 'prelude'] as const
+/** For a script that charges a hold, and for those that may reap holds first. */
+const charging = ['prelude', 'usage', 'budgets'] as const
+const reaping = [...charging, 'admission'] as const
 
 export const ledgerScripts = {
   folder: new URL('lua/', import.meta.url),
   scripts: {
     identify: {
-      after: [...before, 'budgets', 'admission'],
+      after: reaping,
       words: ['ok', 'plan', 'clock', 'again', 'account_not_found', ...refusals],
     },
     admit: {
-      after: [...before, 'budgets', 'admission'],
+      after: reaping,
       words: [
         'ok',
         'plan',
@@ -44,14 +46,14 @@ export const ledgerScripts = {
         ...excusable,
       ],
     },
-    checkpoint: { after: before, words: ['ok'] },
+    checkpoint: { after: ['prelude'], words: ['ok'] },
     extend: {
-      after: [...before, 'budgets', 'admission'],
+      after: reaping,
       words: ['ok', 'clock', 'again', 'gone', 'account_suspended'],
     },
-    settle: { after: [...before, 'budgets'], words: ['ok', 'late', 'account_not_found'] },
+    settle: { after: charging, words: ['ok', 'late', 'account_not_found'] },
     credit: {
-      after: before,
+      after: ['prelude'],
       words: [
         'ok',
         'late',
@@ -65,14 +67,14 @@ export const ledgerScripts = {
       ],
     },
     close: {
-      after: [...before, 'budgets', 'admission'],
+      after: reaping,
       words: ['ok', 'again', 'account_not_found', 'account_not_empty'],
     },
     write_off: {
-      after: [...before, 'budgets', 'admission'],
+      after: reaping,
       words: ['ok', 'again', 'account_not_found', 'held'],
     },
-    trim: { after: before, words: ['ok', 'mismatch'] },
+    trim: { after: ['prelude'], words: ['ok', 'mismatch'] },
   },
 } as const satisfies ScriptLibrary<Readonly<Record<string, string>>>
 

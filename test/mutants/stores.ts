@@ -69,7 +69,7 @@ export const storeMutants: readonly Mutant[] = [
     'ledger/ledger-lease.ts',
   ),
   one(
-    'ledger/lua/prelude.lua',
+    'ledger/lua/usage.lua',
     'charge.completion = completion - before.completion',
     'charge.completion = completion',
     'ledger/property.ts',
@@ -87,7 +87,7 @@ export const storeMutants: readonly Mutant[] = [
     'ledger/admission.ts',
   ),
   one(
-    'ledger/lua/prelude.lua',
+    'ledger/lua/usage.lua',
     "return tag .. format('usage:h%d', math.floor(now / HOUR_MS)),",
     "return format('usage:h%d', math.floor(now / HOUR_MS)) .. tag,",
     'ledger/library.ts',

@@ -10,15 +10,15 @@ const renewals = 'ledger/renewals.ts'
 const budgets = 'ledger/budgets.ts'
 
 export const windowMutants: readonly Mutant[] = [
-  lua('allowance', 'if now < start or now >= ends then return nil end', '', renewals),
+  lua('prelude', 'if now < start or now >= ends then return nil end', '', renewals),
   lua(
-    'allowance',
+    'prelude',
     'allowance.left, allowance.used = allowance.left - drawn, allowance.used + drawn',
     'allowance.left = allowance.left - drawn',
     renewals,
   ),
   lua(
-    'allowance',
+    'prelude',
     'local drawn = paid > 0 and math.min(allowance.left, paid) or -math.min(allowance.used, -paid)',
     'local drawn = math.max(0, math.min(allowance.left, paid))',
     renewals,

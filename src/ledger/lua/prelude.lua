@@ -1,4 +1,4 @@
--- Purpose: what the scripts that move money share.
+-- Purpose: what the scripts that move money share: the account with its allowance, its charges and its journal.
 -- A function named read_, find_ or book_ writes nothing: all checks precede all writes.
 -- Amounts are integers up to 2^53-1: doubles hold them exactly.
 
@@ -7,8 +7,6 @@ local DAY_MS = 86400000
 local MINUTE_MS = 60000
 local MAX_AMOUNT = 9007199254740991
 local MARK_SECONDS = 90000
-local USAGE_HOUR_SECONDS = 35 * 86400
-local USAGE_DAY_SECONDS = 400 * 86400
 
 local account_key, hold_leases, hold_rows, journal = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 -- Only the script knows Redis' hour, so the script derives the keys of an hour from the account's key: with the same
@@ -31,6 +29,56 @@ end
 -- The key of the hash that keeps a hold's mark: one hash for each hour of hold ids.
 local function settled_of(hold_id)
   return tag .. format('settled:%d', math.floor(made_at(hold_id) / HOUR_MS))
+end
+
+-- `windows` ends with `<start> <end>` of the day, the week and the month, in ms, as the gateway's time zone has them.
+-- Returns nil when the gateway's clock is so wrong that Redis' time is in none of them: the caller then asks again.
+local function window_now(windows, every, now)
+  local day, day_end, week, week_end, month, month_end =
+    match(windows, '(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  local start, ends = day, day_end
+  if every == 'week' then start, ends = week, week_end end
+  if every == 'month' then start, ends = month, month_end end
+  start, ends = number(start), number(ends)
+  if now < start or now >= ends then return nil end
+  return start, ends
+end
+
+-- A window of a budget, as the account's row has it.
+local function window_text(window)
+  return window.every .. format(' %d %d %d', window.since, window.ends, window.used)
+end
+
+-- An allowance is what a plan gives for each day, week or month. It is a part of the balance: `granted` has it, and charges
+-- take from it before they take from the rest. A field of the account has it: `<left> <used> <end of the window, ms>
+-- <plan>`. `used` has been taken from it in this window.
+local function read_allowance(text)
+  local left, used, ends, plan = match(text or '', '^(%d+) (%d+) (%d+) (.*)$')
+  if not left then return nil end
+  return { left = number(left), used = number(used), ends = number(ends), plan = plan }
+end
+
+local function allowance_text(allowance)
+  return format('%d %d %d ', allowance.left, allowance.used, allowance.ends) .. allowance.plan
+end
+
+-- Takes what an account pays from its allowance first, and returns how much. What a correction gives back (then `paid` is
+-- negative) goes to the allowance as far as this window has used it: otherwise it would outlive the window.
+local function draw_allowance(account, paid)
+  local allowance = account.allowance
+  if not allowance or paid == 0 then return 0 end
+  local drawn = paid > 0 and math.min(allowance.left, paid) or -math.min(allowance.used, -paid)
+  allowance.left, allowance.used = allowance.left - drawn, allowance.used + drawn
+  if drawn ~= 0 then allowance.is_changed = true end
+  return drawn
+end
+
+-- An adjustment takes from the rest of the balance first, and a gateway from before allowances takes from the balance
+-- alone. Must be called where the allowance may be more than the balance; returns what it is lowered by.
+local function draw_beyond_balance(account)
+  if not account.allowance then return 0 end
+  local over = account.allowance.left - (account.granted - account.spent)
+  return draw_allowance(account, math.max(0, over))
 end
 
 local function read_account()
@@ -100,58 +148,6 @@ local function book_repayment(account)
   account.owed = account.owed - paid
   local drawn = draw_allowance(account, paid)
   return { paid = paid, drawn = drawn, balance = account.granted - account.spent }
-end
-
-local function was_used(amount, prompt, completion)
-  if amount > 0 or prompt > 0 or completion > 0 then return 1 end
-  return 0
-end
-
--- Counts only the difference to what a reaping of the same hold counted before.
-local function count_usage(charge, total, prompt, cached, completion, before)
-  charge.requests = was_used(total, prompt, completion)
-    - was_used(before.charge, before.prompt, before.completion)
-  charge.prompt = prompt - before.prompt
-  charge.cached = cached - before.cached
-  charge.completion = completion - before.completion
-  charge.usage = int(prompt) .. ' ' .. int(cached) .. ' ' .. int(completion)
-end
-
--- The keys of the usage sums of Redis' current hour and day.
-local function usage_keys(now)
-  return tag .. format('usage:h%d', math.floor(now / HOUR_MS)),
-    tag .. format('usage:d%d', math.floor(now / DAY_MS))
-end
-
--- Reads what the sums have for the charge's model and key, if the charge adds anything. One field has
--- `<requests> <prompt> <cached> <completion> <cost>`: five fields would take twice the calls.
-local function read_usage(hour, day, charge)
-  if charge.paid == 0 and charge.owed == 0 and charge.waived == 0 and charge.requests == 0
-    and charge.prompt == 0 and charge.completion == 0 and charge.cached == 0 then return end
-  charge.field = charge.model .. '|' .. charge.key_id
-  charge.of_hour, charge.of_day = call('HGET', hour, charge.field), call('HGET', day, charge.field)
-end
-
-local function write_sum(key, seconds, charge, found)
-  local requests, prompt, cached, completion, cost =
-    match(found or '', '^(%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+) (%-?%d+)$')
-  if not requests then requests, prompt, cached, completion, cost = 0, 0, 0, 0, 0 end
-  call('HSET', key, charge.field, format('%d %d %d %d %d', requests + charge.requests,
-    prompt + charge.prompt, cached + charge.cached, completion + charge.completion,
-    math.min(MAX_AMOUNT, cost + charge.paid + charge.owed + charge.waived)))
-  -- In a field of its own: a gateway from before shadow mode would start the sums again at 0 if they had a sixth word.
-  if charge.waived ~= 0 then
-    local field = charge.field .. '|waived'
-    local waived = number(match(call('HGET', key, field) or '', '%-?%d+$'))
-    call('HSET', key, field, '0 0 0 0 0 ' .. int(math.min(MAX_AMOUNT, waived + charge.waived)))
-  end
-  if not found then call('EXPIRE', key, seconds) end
-end
-
-local function write_usage(hour, day, charge)
-  if not charge.field then return end
-  write_sum(hour, USAGE_HOUR_SECONDS, charge, charge.of_hour)
-  write_sum(day, USAGE_DAY_SECONDS, charge, charge.of_day)
 end
 
 -- An entry of amount 0 is written only where something is owed, waived or implausible, because that must stay on record.
