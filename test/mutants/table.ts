@@ -280,6 +280,12 @@ export const mutants: readonly Mutant[] = [
     'return bounded((sum + micro - 1n) / micro)',
     'return bounded(sum / micro)',
   ),
+  one('ledger/admit.ts', "(word === 'budget_exceeded' && isHeld) ||", ''),
+  one(
+    'ledger/admit.ts',
+    'const countedTokens = Math.min(wanted, granted.mostTokens)',
+    'const countedTokens = wanted',
+  ),
   one(
     'ledger/admission.ts',
     'const answer = isRefusedTooEarly ? await this.#ask(request, call) : first',

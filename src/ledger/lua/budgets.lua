@@ -4,13 +4,31 @@
 -- The row of an account or a key has its budget as `<tokens> <every>`. The window that runs is a field of the account's row:
 -- `window` for the account's budget, `window:<key id>:<every>` for a key's. It is `<every> <since> <end> <used>`. `since` is
 -- when the first request of the window came; it names the window. `used` is the sum of the charges and open holds in it.
--- A request counts in the windows in which it was admitted, also if it ends after them. Its hold names them in its meta:
--- `"held":"<since> <base> <since> <base> <key id>:<every>"`, for the account and for the key, - = none. A hold that was made
--- in one window and extended in the next counts in both: its first `base` tokens count in the earlier one.
+-- A request counts in the windows in which it was admitted, also if it ends after them. Five words name them:
+-- `<since> <tokens> <since> <tokens> <key id>:<every>`, for the account and for the key, - = none. A hold has them in its
+-- meta, as `"held":"…"`: its first `tokens` count in an earlier window, because it was extended in this one. A charge has
+-- them in the journal: so many `tokens` count in the window, below 0 where they come back.
 
 local OF_ACCOUNT = 'window'
-local function field_of(counter)
-  return OF_ACCOUNT .. ':' .. (counter or '')
+local OF_KEY = 'window:'
+local NO_COUNTS = '- 0 - 0 -'
+
+-- What the five words say, or nil. Each of the two parts has the field of its window, `since` (nil = no window) and `tokens`.
+local function read_counts(text)
+  if not text then return nil end
+  local since, tokens, key_since, key_tokens, counter =
+    match(text, '^(%S+) (%d+) (%S+) (%d+) (%S+)$')
+  if not since then return nil end
+  return {
+    account = { field = OF_ACCOUNT, since = tonumber(since), tokens = number(tokens) },
+    key = { field = OF_KEY .. counter, since = tonumber(key_since), tokens = number(key_tokens) },
+  }
+end
+
+local function counts_text(counts)
+  local account, key = counts.account, counts.key
+  return format('%s %d %s %d %s', account.since and int(account.since) or '-', account.tokens,
+    key.since and int(key.since) or '-', key.tokens, string.sub(key.field, #OF_KEY + 1))
 end
 
 local NO_BUDGETS = { all = {}, left = math.huge }
@@ -48,11 +66,11 @@ local function find_budget(account, text, field, windows, now)
   return { field = field, window = window, left = math.max(0, number(tokens) - window.used) }, false
 end
 
--- A key that replaces another one counts with it (`budget_of`), unless one of them goes by other windows now. Returns nil
--- when the key has no budget.
-local function counter_of(key)
+-- The field of the window of a key's budget; nil when the key has none. A key that replaces another one counts with it
+-- (`budget_of`), unless one of them goes by other windows now.
+local function field_of(key)
   local every = match(key.budget or '', ' (%a+)$')
-  return every and (key.budget_of or key.id) .. ':' .. every
+  return every and OF_KEY .. (key.budget_of or key.id) .. ':' .. every
 end
 
 -- The budgets of an account and of one of its keys: `all` has those that there are; nil when the gateway has to send the
@@ -69,9 +87,8 @@ local function find_budgets(account, key, windows, now)
     end
     return not is_outside
   end
-  budgets.counter = counter_of(key)
   local is_sound = add('account', account.budget, OF_ACCOUNT)
-    and add('key', key.budget, field_of(budgets.counter))
+    and add('key', key.budget, field_of(key))
   return is_sound and budgets or nil
 end
 
@@ -89,9 +106,9 @@ end
 local function take_more(account, budgets, note, amount)
   take_budgets(account, budgets, amount)
   for _, who in ipairs(note and { 'account', 'key' } or {}) do
-    local field = who == 'key' and field_of(note.counter) or OF_ACCOUNT
-    local window = note[who].since and not budgets[who] and read_window(account, field)
-    if window and window.since == note[who].since then
+    local part = note[who]
+    local window = part.since and not budgets[who] and read_window(account, part.field)
+    if window and window.since == part.since then
       window.used, window.is_changed = math.min(MAX_AMOUNT, window.used + amount), true
     end
   end
@@ -99,14 +116,7 @@ end
 
 -- What the text of a hold says of its windows, or nil. The gateway writes meta as JSON: no text of a client can look so.
 local function read_note(text)
-  local since, base, key_since, key_base, counter =
-    match(text, '"held":"(%S+) (%d+) (%S+) (%d+) (%S+)"')
-  if not since then return nil end
-  return {
-    account = { since = tonumber(since), base = number(base) },
-    key = { since = tonumber(key_since), base = number(key_base) },
-    counter = counter,
-  }
+  return read_counts(match(text, '"held":"([^"]*)"'))
 end
 
 local function without_note(tail)
@@ -114,50 +124,56 @@ local function without_note(tail)
 end
 
 -- The text of a hold that takes from budgets, also when it is extended: what it had before then counts where it did.
--- `held` is what it has had, and `note` what was read of it.
+-- `held` is what it has had, and `note` what was read of it, which this changes.
 local function with_note(tail, budgets, note, held)
   if #budgets.all == 0 and not note then return tail end
-  note = note or { account = {}, key = {}, counter = budgets.counter or '-' }
-  local words = {}
+  note = note or read_counts(NO_COUNTS)
   for _, who in ipairs({ 'account', 'key' }) do
     local part, budget = note[who], budgets[who]
-    local since, base = part.since, part.base or 0
-    if budget and since ~= budget.window.since then since, base = budget.window.since, held end
-    words[#words + 1] = since and int(since) or '-'
-    words[#words + 1] = int(base)
+    if budget and part.since ~= budget.window.since then
+      part.field, part.since, part.tokens = budget.field, budget.window.since, held
+    end
   end
-  words[#words + 1] = note.counter
-  return string.sub(without_note(tail), 1, -2) .. ',"held":"' .. table.concat(words, ' ') .. '"}'
+  return string.sub(without_note(tail), 1, -2) .. ',"held":"' .. counts_text(note) .. '"}'
 end
 
 -- For a charge whose hold is gone (Redis forgot the hold, or it was reaped): the charge counts in the windows that run.
 local function note_of_now(account, key)
   if not account.budget and not key.budget then return nil end
-  local function part(text, field)
-    local window = text and text ~= '' and read_window(account, field)
-    return { since = window and window.since, base = 0 }
-  end
-  local counter = counter_of(key)
-  return {
-    account = part(account.budget, OF_ACCOUNT), key = part(counter, field_of(counter)),
-    counter = counter or '-',
-  }
+  local note = read_counts(NO_COUNTS)
+  note.key.field = field_of(key) or note.key.field
+  local of_account = account.budget and account.budget ~= '' and read_window(account, OF_ACCOUNT)
+  local of_key = field_of(key) and read_window(account, note.key.field)
+  note.account.since, note.key.since = of_account and of_account.since, of_key and of_key.since
+  return note
 end
 
 -- Returns how much of `due` counts in the window that runs. What the charge needs beyond its hold, after the window of the
 -- hold has ended, counts in the next one.
-local function book_in(account, field, part, held, due)
+local function book_in(account, part, held, due)
+  local field = part.field
   local window = part.since and read_window(account, field)
-  if not window then return nil, 0 end
+  if not window then return { field = field, tokens = 0 } end
   local counted, freed = math.max(0, due - held), 0
   if window.since == part.since then
-    counted, freed = math.max(0, due - part.base), math.max(0, held - part.base)
+    counted, freed = math.max(0, due - part.tokens), math.max(0, held - part.tokens)
   end
   if counted ~= freed then
     window.used = math.min(MAX_AMOUNT, math.max(0, window.used - freed + counted))
     window.is_changed = true
   end
-  return window.since, counted
+  return { field = field, since = window.since, tokens = counted }
+end
+
+-- A correction that takes back some of a charge gives it back to the window that it was counted in, if that still runs.
+local function book_back(account, part, back)
+  local given = 0
+  local window = part.since and read_window(account, part.field)
+  if window and window.since == part.since then
+    given = math.min(part.tokens, back, window.used)
+    window.used, window.is_changed = window.used - given, true
+  end
+  return { field = part.field, since = part.since, tokens = -given }
 end
 
 -- What the reapings of a hold have counted in windows is a field beside its mark, as what they waived is.
@@ -165,50 +181,32 @@ local function counted_field(hold_id)
   return hold_id .. ':counted'
 end
 
--- What a charge counts in windows, of the account and of a key, as the journal has it.
-local COUNTED = '%s %d %s %d %s'
-local function counted_text(since, tokens, key_since, key_tokens, counter)
-  if tokens == 0 and key_tokens == 0 then return nil end
-  return format(COUNTED, since and int(since) or '-', tokens, key_since and int(key_since) or '-',
-    key_tokens, counter)
+-- What a charge counts in windows, as the journal has it; nil if that is nothing.
+local function counted_text(counts)
+  if not counts or (counts.account.tokens == 0 and counts.key.tokens == 0) then return nil end
+  return counts_text(counts)
 end
 
-local function read_counted(text)
-  local since, tokens, key_since, key_tokens, counter = match(text or '', '^(%S+) (%d+) (%S+) (%d+) (%S+)$')
-  return tonumber(since or ''), number(tokens), tonumber(key_since or ''), number(key_tokens), counter
-end
-
--- A correction that takes back some of a charge gives it back to the window that it was counted in, if that still runs.
-local function book_back(account, field, since, tokens, back)
-  local window = since and read_window(account, field)
-  if not window or window.since ~= since then return 0 end
-  local given = math.min(tokens, back, window.used)
-  window.used, window.is_changed = window.used - given, true
-  return given
-end
-
--- Books that a hold of `held` tokens has ended, and was charged `due`. What of it counts in windows is on record in the
--- journal: `<since> <tokens> <since> <tokens> <key id>:<every>`, below 0 where it comes back. `counted` is what reapings
--- of the same hold have counted, in these words; returns it with what this charge counts.
+-- Books that a hold of `held` tokens has ended, and was charged `due`. `counted` is what reapings of the same hold have
+-- counted; returns it with what this charge counts.
 local function book_budgets(account, charge, note, held, due, counted)
-  local since, tokens, key_since, key_tokens, counter = nil, 0, nil, 0, nil
-  if note then
-    counter = note.counter
-    since, tokens = book_in(account, OF_ACCOUNT, note.account, held, due)
-    key_since, key_tokens = book_in(account, field_of(counter), note.key, held, due)
-  end
-  local old, old_tokens, old_key, old_key_tokens, old_counter = read_counted(counted)
-  if due < 0 and old_counter then
-    charge.counted = counted_text(
-      old, -book_back(account, OF_ACCOUNT, old, old_tokens, -due),
-      old_key, -book_back(account, field_of(old_counter), old_key, old_key_tokens, -due), old_counter)
+  local counts = note and {
+    account = book_in(account, note.account, held, due), key = book_in(account, note.key, held, due),
+  }
+  local before = read_counts(counted)
+  if due < 0 and before then
+    charge.counted = counted_text({
+      account = book_back(account, before.account, -due), key = book_back(account, before.key, -due),
+    })
     return counted
   end
-  charge.counted = counted_text(since, tokens, key_since, key_tokens, counter)
-  if not charge.counted or not old_counter then return charge.counted or counted end
+  charge.counted = counted_text(counts)
+  if not charge.counted or not before then return charge.counted or counted end
   -- Two windows of one budget never run at the same time: of an earlier one, nothing can come back any more.
-  if tokens == 0 then since, tokens = old, old_tokens elseif since == old then tokens = tokens + old_tokens end
-  if key_tokens == 0 then key_since, key_tokens, counter = old_key, old_key_tokens, old_counter
-  elseif key_since == old_key and counter == old_counter then key_tokens = key_tokens + old_key_tokens end
-  return counted_text(since, tokens, key_since, key_tokens, counter)
+  for _, who in ipairs({ 'account', 'key' }) do
+    local part, old = counts[who], before[who]
+    if part.tokens == 0 then counts[who] = old
+    elseif part.since == old.since and part.field == old.field then part.tokens = part.tokens + old.tokens end
+  end
+  return counted_text(counts)
 end

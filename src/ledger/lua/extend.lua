@@ -31,7 +31,7 @@ end
 local note = row and read_note(tail)
 -- The key's budget counts only if it counted at admission, and is still for a day, a week or a month as then.
 local of_key, every
-if note then of_key, every = match(note.counter, '^([^:]+):(%a+)$') end
+if note then of_key, every = match(note.key.field, ':([^:]+):(%a+)$') end
 local key = { id = of_key, budget = of_key and call('HGET', key_key, 'budget') }
 if key.budget and match(key.budget, '%a*$') ~= every then key.budget = nil end
 local budgets = find_budgets(account, key, windows, now)

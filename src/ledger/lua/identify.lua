@@ -24,8 +24,8 @@ local reap = find_expired(account, now, lease)
 local key_budget, key_window = '', nil
 if is_operator then
   local found = call('HMGET', key_key, 'id', 'budget', 'budget_of')
-  local counter = counter_of({ id = found[1], budget = found[2], budget_of = found[3] })
-  if counter then key_budget, key_window = found[2], read_window(account, field_of(counter)) end
+  local field = field_of({ id = found[1], budget = found[2], budget_of = found[3] })
+  if field then key_budget, key_window = found[2], read_window(account, field) end
 end
 local refusal = not is_operator and find_refusal(account, key, scope, now)
 local renewal = nil
