@@ -60,6 +60,12 @@ export interface AccountFields {
   readonly budget?: TokenBudget | null
 }
 
+export interface NewAccount extends AccountFields {
+  readonly name: string
+  /** What its owner has had of the plan's allowance in this window, as the account's row has it. */
+  readonly allowance?: string | undefined
+}
+
 /** Fixed before anything is written, so that a creation that is carried out twice makes one account. */
 export interface AccountSeed {
   readonly id: string
@@ -84,7 +90,7 @@ function createAccountBook(redis: Redis) {
   return {
     /** By id or by exact name. Throws `account_not_found`; `invalid_parameter` where several have the name. */
     getAccount,
-    createAccount: (fields: AccountFields & { name: string }, seed = newAccountSeed()) =>
+    createAccount: (fields: NewAccount, seed = newAccountSeed()) =>
       asked(create(redis, fields, seed)),
     listAccounts: (page: Page) => asked(list(redis, keys.accounts, page)),
     listDeleted: (page: Page) => asked(list(redis, keys.deletedAccounts, page)),
@@ -97,7 +103,7 @@ function createAccountBook(redis: Redis) {
 
 async function create(
   redis: Redis,
-  fields: AccountFields & { name: string },
+  fields: NewAccount,
   { id, ref, createdAt }: AccountSeed,
 ): Promise<StoredAccount> {
   // A listed account is complete. It is not written again, because it may have been changed or deleted since.
@@ -105,7 +111,8 @@ async function create(
   const scores = await Promise.all(lists.map((one) => redis.zscore(one, `${id}:${ref}`)))
   if (scores.every((score) => score === null)) {
     const { name, plan = 'default', status = 'active', externalId, metadata, budget } = fields
-    const row = { id, name, plan, status, created_at: createdAt }
+    const had = given({ allowance: fields.allowance })
+    const row = { id, name, plan, status, created_at: createdAt, ...had }
     await withNames(redis, { id, name, externalId }, async () => {
       await redis.hset(keys.account(ref), { ...row, ...optional({ externalId, metadata, budget }) })
       await redis.zadd(keys.accountNames, 0, nameMember(name, id))

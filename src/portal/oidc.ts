@@ -7,7 +7,9 @@ import { newAccountSeed } from '../accounts/accounts.ts'
 import type { Accounts, StoredAccount } from '../accounts/accounts.ts'
 import { GatewayError, hasCode } from '../errors.ts'
 import type { Ledger } from '../ledger/ledger.ts'
+import type { DeletedLogins } from './deleted-logins.ts'
 import type { Claims, Person } from './provider.ts'
+import { issuerPart } from './settings.ts'
 import type { OidcSettings } from './settings.ts'
 
 /** Who has logged in, when all rules are kept. */
@@ -33,7 +35,7 @@ export function admit(person: Person, settings: OidcSettings): Vouched {
   if (typeof value !== 'string' || !plainText.test(value)) throw no(claim)
   const whole = `${issuer}#${claim}=${value}`
   const externalId =
-    whole.length <= 255 ? whole : `${issuer.slice(0, 200)}#${hash('sha256', whole, 'base64url')}`
+    whole.length <= 255 ? whole : `${issuerPart(settings)}#${hash('sha256', whole, 'base64url')}`
   const isOwn = claim === 'sub' || claim === 'email'
   const name = isOwn && email !== undefined ? email : `${URL.parse(issuer)?.host}/${value}`
   return { externalId, name: name.slice(0, 150) }
@@ -59,6 +61,7 @@ function no(what: string): GatewayError {
 export interface Joining {
   readonly accounts: Pick<Accounts, 'findAccounts' | 'createAccount'>
   readonly ledger: Pick<Ledger, 'credit'>
+  readonly deletedLogins: Pick<DeletedLogins, 'recall'>
   readonly settings: Pick<OidcSettings, 'plan' | 'starting_balance'>
 }
 
@@ -74,7 +77,11 @@ export async function join(parts: Joining, admitted: Vouched): Promise<StoredAcc
   const { account, ref } = found
   const isNew = account.metadata.made_by === madeBy && ageS(account.created_at) < givingS
   // An account that exists already may lack it: the gateway may have died after making the account.
-  if (amount > 0 && isNew) {
+  if (
+    amount > 0 &&
+    isNew &&
+    (await parts.deletedLogins.recall(admitted.externalId)) === undefined
+  ) {
     const note = 'Starting balance'
     await parts.ledger.credit({
       ref,
@@ -94,16 +101,18 @@ function ageS(createdAt: number): number {
 }
 
 async function findOrMake(
-  { accounts, settings }: Joining,
+  { accounts, deletedLogins, settings }: Joining,
   { externalId, name }: Vouched,
 ): Promise<StoredAccount> {
   for (let round = 0; round < rounds; round++) {
     const [found] = await accounts.findAccounts({ externalId })
     if (found) return found
+    // After the search: an account that was not found because it is deleted is remembered by now.
+    const allowance = (await deletedLogins.recall(externalId)) || undefined
     const seed = newAccountSeed()
     const own = round === 0 ? name : `${name} (${seed.id.slice(-8)})`
     const metadata = { made_by: madeBy }
-    const fields = { name: own, plan: settings.plan, externalId, metadata }
+    const fields = { name: own, plan: settings.plan, externalId, metadata, allowance }
     try {
       return await accounts.createAccount(fields, seed)
     } catch (error) {

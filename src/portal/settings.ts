@@ -3,7 +3,7 @@
 
 import { lowBalance } from '../accounts/low-balance.ts'
 import type { Config } from '../config/config.ts'
-import { secret, z } from '../config/schema.ts'
+import { duration, secret, z } from '../config/schema.ts'
 import { settingsOf } from '../config/settings.ts'
 
 const originHelp = 'write an origin such as https://www.example.com'
@@ -74,9 +74,19 @@ const oidc = z.strictObject({
     .min(0)
     .default(0)
     .describe('Balance tokens that such an account is given, once.'),
+  remember_deleted: duration({ min: 0, max: 24 * 3_600_000 * 3660 })
+    .prefault('8760h')
+    .describe(
+      'How long a deleted account is remembered, without a name: whoever logs in again within this time gets no second `starting_balance`, nor a second allowance in the same window. With `0s` nothing is kept.',
+    ),
 })
 
 export type OidcSettings = z.output<typeof oidc>
+
+/** With what all external ids begin that log-ins make. */
+export function issuerPart({ issuer }: Pick<OidcSettings, 'issuer'>): string {
+  return issuer.slice(0, 200)
+}
 
 export const portalSettings = settingsOf('account', {
   url: z

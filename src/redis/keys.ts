@@ -72,6 +72,8 @@ export const keys = {
   debtors: 'debtors',
   /** string: a log-in at an identity provider whose answer has come; EXPIRE 10 min */
   answeredState: (hash: string) => `answered-state:${hash}`,
+  /** string: the allowance that a deleted account had, by an HMAC of the log-in whose account it was; EXPIRE as `remember_deleted` says */
+  deletedLogin: (hmac: string) => `deleted-login:${hmac}`,
   /** string: the body and the seed of an admin request, or of one of the account page, with an Idempotency-Key, sealed; EXPIRE 24 h */
   adminClaim: (name: string) => `admin-claim:${name}`,
 } as const

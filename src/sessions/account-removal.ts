@@ -20,6 +20,8 @@ export interface AccountRemovalOptions {
   readonly redis: ScriptLink
   readonly ledger: Pick<Ledger, 'closing' | 'leaseMs'>
   readonly accounts: Pick<Accounts, 'getAccount' | 'eraseKeys' | 'eraseRows' | 'eraseAccount'>
+  /** Called before the account loses its names, again if the deletion is called again. */
+  readonly remember?: (ref: string) => Promise<void>
   /** How long requests that run may take to end. Default: a lease and a little, after which those of a dead gateway have ended. */
   readonly patienceMs?: number
 }
@@ -43,6 +45,7 @@ export function createAccountRemoval(options: AccountRemovalOptions): RemoveAcco
     await erase.sessions(ref)
     await erase.files(ref)
     await accounts.eraseRows(ref)
+    await options.remember?.(ref)
     await accounts.eraseAccount(ref, id)
     return accounts.getAccount(id)
   }

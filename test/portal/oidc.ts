@@ -11,6 +11,7 @@ const settings = (more: object = {}) => {
   if (!parsed) throw new Error('no settings')
   return parsed
 }
+const deletedLogins = { recall: async () => undefined }
 const person = (claims: object, userInfo: object = {}) =>
   ({ claims: { sub: 's', ...claims }, userInfo: { sub: 's', ...userInfo } }) as never
 
@@ -37,7 +38,7 @@ t.test('an address counts only with the mark of where it comes from', async (t) 
 t.test('nobody takes the name of another account', async (t) => {
   const { link, ledger } = await openOn(t)
   const accounts = createAccounts(link.client, { plugins: new Map() })
-  const parts = { accounts, ledger, settings: settings({ starting_balance: 7 }) }
+  const parts = { accounts, ledger, deletedLogins, settings: settings({ starting_balance: 7 }) }
   const { account: acme } = await accounts.createAccount({ name: 'a@example.com' })
   const { account } = await join(parts, { externalId: 'e', name: 'a@example.com' })
   t.not(account.id, acme.id)
@@ -51,7 +52,7 @@ t.test(
   async (t) => {
     const { link, ledger } = await openOn(t)
     const accounts = createAccounts(link.client, { plugins: new Map() })
-    const parts = { accounts, ledger, settings: settings({ starting_balance: 7 }) }
+    const parts = { accounts, ledger, deletedLogins, settings: settings({ starting_balance: 7 }) }
     const own = await accounts.createAccount({ name: 'own', externalId: 'own' })
     t.equal((await join(parts, { externalId: 'own', name: 'x' })).ref, own.ref)
     t.equal((await ledger.balance(own.ref)).granted, 0)

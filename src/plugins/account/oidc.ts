@@ -8,6 +8,7 @@ import { seal, unseal } from '../../accounts/seal.ts'
 import { GatewayError, asGatewayError } from '../../errors.ts'
 import type { Answer, Exchange, Route, Serving } from '../../exchange.ts'
 import { setCookie } from '../../portal/cookie.ts'
+import { createDeletedLogins } from '../../portal/deleted-logins.ts'
 import { admit, join } from '../../portal/oidc.ts'
 import type { AtProvider, Provider } from '../../portal/provider.ts'
 import { entryOf } from '../../portal/secrets.ts'
@@ -83,7 +84,8 @@ async function enter(
   const { access, gateway, portal, provider, settings } = parts
   await answerOnce(parts, kept)
   const person = await provider.finish(new URL(`${redirectUri}?${x.query}`), kept)
-  const { ref } = await join({ ...gateway, ...parts }, admit(person, settings))
+  const deletedLogins = createDeletedLogins(gateway)
+  const { ref } = await join({ ...gateway, deletedLogins, settings }, admit(person, settings))
   const { secret } = await portal.open(ref)
   const before = access.cookieOf(x.headers)
   if (before !== undefined) await portal.leave(entryOf(before))

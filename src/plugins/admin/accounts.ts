@@ -11,6 +11,7 @@ import { newAccountSeed } from '../../accounts/accounts.ts'
 import type { Account, AccountFields } from '../../accounts/accounts.ts'
 import { budget } from '../../accounts/key-fields.ts'
 import { once } from '../../accounts/once.ts'
+import { createDeletedLogins } from '../../portal/deleted-logins.ts'
 import { json } from '../../exchange.ts'
 import type { Answer, Exchange, Route } from '../../exchange.ts'
 import { idOf, route } from './route.ts'
@@ -35,7 +36,8 @@ export const change = z.strictObject({ name: name.optional(), ...fields })
 
 export function accountRoutes(gateway: Gateway): readonly Route[] {
   const { accounts, config } = gateway
-  const remove = createAccountRemoval(gateway)
+  const { remember } = createDeletedLogins(gateway)
+  const remove = createAccountRemoval({ ...gateway, remember })
   const toFields = <T extends z.infer<typeof change>>({ external_id, ...rest }: T) => {
     const { plan } = rest
     if (plan !== undefined && !config.plans.has(plan)) {
