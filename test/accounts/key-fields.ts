@@ -1,5 +1,5 @@
 import t from 'tap'
-import { refuseBeyondPlan } from '../../src/accounts/key-fields.ts'
+import { keyPage, refuseBeyondPlan } from '../../src/accounts/key-fields.ts'
 import { unlimited } from '../fixtures/ledger.ts'
 
 t.test(
@@ -19,3 +19,27 @@ t.test(
     })
   },
 )
+
+t.test('a page of keys: those next to where it begins, in its own order', async (t) => {
+  const all = ['a', 'b', 'c', 'd', 'e'].map((id) => ({ id })) as never
+  const page = (more: object) => {
+    const { data, has_more } = keyPage(all, { limit: 2, order: 'asc', ...more } as never)
+    return `${data.map(({ id }) => id).join('')}${has_more ? '…' : ''}`
+  }
+  for (const [query, expected] of [
+    [{}, 'ab…'],
+    [{ after: 'b' }, 'cd…'],
+    [{ after: 'c' }, 'de'],
+    [{ before: 'e' }, 'cd…'],
+    [{ before: 'c' }, 'ab'],
+    [{ before: 'a' }, ''],
+    [{ order: 'desc' }, 'ed…'],
+    [{ order: 'desc', after: 'd' }, 'cb…'],
+    [{ order: 'desc', before: 'b' }, 'dc…'],
+    [{ order: 'desc', before: 'd' }, 'e'],
+    // Places whose key has gone since.
+    [{ after: 'bb' }, 'cd…'],
+    [{ before: 'dd' }, 'cd…'],
+  ] as const)
+    t.equal(page(query), expected, JSON.stringify(query))
+})

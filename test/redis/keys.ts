@@ -1,7 +1,7 @@
 import t from 'tap'
 import { accountKeys, keys } from '../../src/redis/keys.ts'
 
-const ofNoAccount: readonly string[] = ['answeredState', 'adminClaim']
+const ofNoAccount: readonly string[] = ['answeredState', 'deletedLogin', 'adminClaim']
 
 t.test('the keys of an account share its slot of a Cluster, and no two are the same', async (t) => {
   const entries = Object.entries(keys).flatMap(([name, key]) => {
