@@ -56,8 +56,8 @@ export function createKeyBook(redis: Redis, pepper: string) {
     /** Throws `key_limit_reached` when the account's list has `most` keys. */
     createKey: (ref: string, fields: KeyFields, seed = newKeySeed(ref), most?: number) =>
       asked(create({ redis, ref, pepper, scripts, most }, fields, seed)),
-    /** In order of creation. Waits for its turn, because a customer may ask for hundreds of lists at once. */
-    listKeys: (ref: string) => lists.run(ref, () => asked(list(redis, ref))),
+    /** In order of creation. Waits for its turn, because a customer may ask for hundreds of lists at once; `share` says whose. */
+    listKeys: (ref: string, share = ref) => lists.run(share, () => asked(list(redis, ref))),
     /** Throws `key_not_found`. Revoking again changes nothing. */
     revokeKey: (id: string) => asked(revoke(redis, id)),
     /** Throws `key_not_found`. */

@@ -49,7 +49,7 @@ export async function answerUsage(
   const asked = parseUsageQuery(query)
   return isCsv
     ? csvAnswer('usage', ledger.usageCsv(ref, asked, to))
-    : { status: 200, body: await ledger.usage(ref, asked, signal) }
+    : { status: 200, body: await ledger.usage(ref, asked, { share: to.share, signal }) }
 }
 
 export interface UsageOfAllRequest {

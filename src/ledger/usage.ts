@@ -83,14 +83,21 @@ export function bucketsOf({ from, to, bucket }: UsageFilter): readonly number[] 
   return Array.from({ length: Math.max(0, count) }, (_, i) => first + i)
 }
 
+export interface ReadOptions {
+  /** Whose turn it takes: the account's by default. */
+  readonly share?: string
+  /** Fires when the client leaves. */
+  readonly signal?: AbortSignal | undefined
+}
+
 /** A `UsageList` as JSON, made piece by piece, because it can have tens of thousands of rows. Waits for its turn: an account may ask for hundreds of lists at once. Stops when the signal fires. */
 export function readUsage(
   redis: Redis,
   ref: string,
   query: UsageQuery,
-  signal?: AbortSignal,
+  { share = ref, signal }: ReadOptions = {},
 ): Promise<string> {
-  return lists.run(ref, async () => {
+  return lists.run(share, async () => {
     const parts: string[] = []
     signal?.throwIfAborted()
     for await (const rows of readUsagePieces(redis, ref, query)) {

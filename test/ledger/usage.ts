@@ -174,7 +174,9 @@ t.test('a list is not read for a client that has left', async (t) => {
   const { link } = await openOn(t)
   const flights = inFlight(link.client, 'hlen')
   const query = { from: 0, to: 36_000, bucket: 'hour' } as const
-  const gone = readUsage(link.client, 'x', query, AbortSignal.abort(new Error('left')))
+  const gone = readUsage(link.client, 'x', query, {
+    signal: AbortSignal.abort(new Error('left')),
+  })
   await t.rejects(gone, { message: 'left' })
   t.equal(flights.most, 0)
 })

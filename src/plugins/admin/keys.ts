@@ -9,7 +9,7 @@ import { budget, creation, keyPage, rotation, toKeyFields } from '../../accounts
 import { once } from '../../accounts/once.ts'
 import { json } from '../../exchange.ts'
 import type { Route } from '../../exchange.ts'
-import { idOf, route } from './route.ts'
+import { idOf, operator, route } from './route.ts'
 
 export const change = z.strictObject({ budget: budget.nullable() })
 
@@ -31,7 +31,7 @@ export function keyRoutes(gateway: Gateway): readonly Route[] {
       'accounts/:id/keys',
       async (x) => {
         const { ref } = await accounts.getAccount(idOf(x))
-        return json(keyPage(await accounts.listKeys(ref), parseIdPage(x.query, 'key')))
+        return json(keyPage(await accounts.listKeys(ref, operator), parseIdPage(x.query, 'key')))
       },
       pageQuery,
     ),

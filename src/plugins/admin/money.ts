@@ -10,7 +10,7 @@ import { idempotencyKey } from '../../http/headers.ts'
 import { single } from '../../http/page.ts'
 import { newId } from '../../ids.ts'
 import type { CreditRequest } from '../../ledger/credit.ts'
-import { idOf, route } from './route.ts'
+import { idOf, operator, route } from './route.ts'
 import {
   answerTransactions,
   answerUsage,
@@ -39,9 +39,6 @@ export const adjustment = z.strictObject({
     .enum(['adjustment', 'refund'], { error: 'write adjustment or refund' })
     .default('adjustment'),
 })
-
-/** The share of exports that all operators have; no account has this ref. */
-const operator = 'operator'
 
 type CreditFields = Omit<CreditRequest, 'ref' | 'idempotencyId'>
 

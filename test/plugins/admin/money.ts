@@ -150,3 +150,20 @@ t.test('books as CSV, of one account and of all', async (t) => {
     body: refusal('invalid_parameter', 'limit'),
   })
 })
+
+t.test('the operator does not wait for a customer who asks for a thousand lists', async (t) => {
+  const { call, accounts, ledger } = await startAdmin(t)
+  await call('POST accounts', { name: 'a' })
+  const { ref } = await accounts.getAccount('a')
+  const hours = { from: 0, to: 36_000, bucket: 'hour' } as const
+  for (const [path, read] of [
+    ['usage', () => ledger.usage(ref, hours)],
+    ['keys', () => accounts.listKeys(ref)],
+  ] as const) {
+    let ended = 0
+    const lists = Array.from({ length: 1000 }, () => read().then(() => ended++))
+    t.equal((await call(`GET accounts/a/${path}`)).status, 200)
+    t.ok(ended < 1000, `${path}: ${ended} came before`)
+    await Promise.all(lists)
+  }
+})
