@@ -318,3 +318,12 @@ for (const { timezoneId, what, range, hours, days } of zones) {
     t.equal(sumOf(await downloaded(page), 'requests'), total, 'the CSV')
   })
 }
+
+t.test('a download after the log-in has ended shows how to get in again', async (t) => {
+  const { enter } = await accountWithBooks(t)
+  const page = await enter('Transactions', { browser: india })
+  page.on('download', () => t.fail('the browser has a file that failed'))
+  await page.context().clearCookies()
+  await page.getByRole('link', { name: 'Download CSV' }).click()
+  await shows(page, 'You have been logged out')
+})

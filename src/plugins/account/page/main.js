@@ -172,6 +172,25 @@ function showSignIn(reason) {
   app.replaceChildren(signIn({ ...reason, again: () => void enter() }))
 }
 
+/** A browser keeps the refusal of a download to itself, so the page asks first whether the session goes on. */
+app.addEventListener('click', (event) => {
+  const link = event.target instanceof Element && event.target.closest('a[download]')
+  if (!(link instanceof HTMLAnchorElement)) return
+  event.preventDefault()
+  void download(link.href)
+})
+
+/** @param {string} href */
+async function download(href) {
+  try {
+    await account('me')
+  } catch (error) {
+    // Whatever else it is, the download may work.
+    if (isOver(error)) return
+  }
+  h('a', { download: '', href }).click()
+}
+
 addEventListener('hashchange', () => {
   // A link that is opened in a tab which already shows the page.
   if (/^#(link|error)=/.test(location.hash)) return void start()
