@@ -22,7 +22,7 @@ import { creditTransaction, toTransaction } from './transaction.ts'
 import type { Transaction } from './transaction.ts'
 import type { TransactionFilter, TransactionQuery } from './transaction-query.ts'
 import { readUsage, readUsagePieces } from './usage.ts'
-import type { ReadOptions, UsageQuery } from './usage.ts'
+import type { UsageReading, UsageQuery } from './usage.ts'
 import { readPiecesOfAll, readUsageOfAll } from './usage-of-all.ts'
 import type { UsageOfAllQuery } from './usage-of-all.ts'
 
@@ -80,7 +80,7 @@ export function bookkeeping(options: BookkeepingOptions) {
     /** All that match, the oldest first, as pieces of CSV. */
     transactionsCsv: (ref: string, filter: TransactionFilter, to: ExportOptions) =>
       transactionLines(readPieces(journal, ref, filter), to),
-    usage: (ref: string, query: UsageQuery, options?: ReadOptions) =>
+    usage: (ref: string, query: UsageQuery, options?: UsageReading) =>
       readUsage(link.client, ref, query, options),
     usageCsv: (ref: string, query: UsageQuery, to: ExportOptions) =>
       usageLines(readUsagePieces(link.client, ref, query), to),

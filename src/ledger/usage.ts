@@ -83,7 +83,7 @@ export function bucketsOf({ from, to, bucket }: UsageFilter): readonly number[] 
   return Array.from({ length: Math.max(0, count) }, (_, i) => first + i)
 }
 
-export interface ReadOptions {
+export interface UsageReading {
   /** Whose turn it takes: the account's by default. */
   readonly share?: string
   /** Fires when the client leaves. */
@@ -95,7 +95,7 @@ export function readUsage(
   redis: Redis,
   ref: string,
   query: UsageQuery,
-  { share = ref, signal }: ReadOptions = {},
+  { share = ref, signal }: UsageReading = {},
 ): Promise<string> {
   return lists.run(share, async () => {
     const parts: string[] = []

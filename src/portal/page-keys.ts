@@ -17,7 +17,6 @@ export const pageKeyScripts = {
 } as const satisfies ScriptLibrary<Readonly<Record<string, string>>>
 
 const lifeMs = 3_600_000
-const mostKeys = 10
 const scopes: readonly Scope[] = ['chat', 'sessions', 'files']
 
 export interface PageKey {
@@ -29,17 +28,23 @@ export interface PageKey {
   readonly expires_at: number
 }
 
+export interface PageKeyOptions {
+  readonly pepper: string
+  /** Of an account; a further one ends the oldest. */
+  readonly most: number
+}
+
 /** Throws `not_logged_in` if the log-in has ended meanwhile. */
 export function createPageKeys(
   link: ScriptLink,
-  pepper: string,
+  { pepper, most }: PageKeyOptions,
 ): (login: Entry) => Promise<PageKey> {
   const scripts = createScripts({ link, library: pageKeyScripts })
   return async ({ ref, hash }) => {
     const key = newKey(ref)
     const hmac = hmacKey(key, pepper)
     const names = [keys.account(ref), keys.logins(ref), keys.pageKeys(ref), keys.key(ref, hmac)]
-    const life = [newId('key'), String(lifeMs), String(mostKeys)]
+    const life = [newId('key'), String(lifeMs), String(most)]
     const args = [hash, hmac, ...life, keyHint(key), scopes.join(' '), ...loginLife]
     const reply = await scripts.run('page_key', names, args)
     if (reply.word !== 'ok') throw new GatewayError(reply.word)

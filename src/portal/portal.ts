@@ -31,7 +31,6 @@ const wholeMs = 7 * 24 * hourMs
 /** For how long a log-in is good: without use, and in all. As the scripts take it. */
 export const loginLife: readonly string[] = [String(idleMs), String(wholeMs)]
 const mostLinks = 20
-const mostLogins = 20
 
 export interface PortalLink {
   /** What the address of the page has after `#link=`. */
@@ -57,7 +56,8 @@ export interface Entered {
 
 export type Portal = ReturnType<typeof createPortal>
 
-export function createPortal(link: ScriptLink) {
+/** `mostLogins`: of an account. */
+export function createPortal(link: ScriptLink, mostLogins: number) {
   const scripts = createScripts({ link, library: portalScripts })
   const entered = (secret: string, accountId: string): Entered => ({ secret, accountId })
   return {

@@ -119,6 +119,14 @@ export const portalSettings = settingsOf('account', {
     .describe(
       'Keys that an account may have in its list when a customer makes one on the page. Those that were revoked or have expired count for a day more.',
     ),
+  max_logins: z
+    .int()
+    .min(1)
+    .max(1000)
+    .default(20)
+    .describe(
+      'Log-ins that an account has at a time; a further one ends the oldest. For accounts that people share, as with an `account_claim` other than `sub`: more than there are people. It has half as many keys of the playground, and gets as many a minute.',
+    ),
   failures_per_minute_per_ip: z
     .int()
     .min(1)

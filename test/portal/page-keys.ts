@@ -11,11 +11,11 @@ import { openOn } from '../fixtures/ledger.ts'
 async function start(t: Test) {
   const { link, ledger } = await openOn(t)
   const accounts = createAccounts(link.client, { plugins: new Map() })
-  const portal = createPortal(link)
+  const portal = createPortal(link, 20)
   const { ref } = await accounts.createAccount({ name: 'owner' })
   const enter = async () =>
     entryOf((await portal.enter((await portal.makeLink(ref)).secret)).secret)
-  const make = createPageKeys(link, '')
+  const make = createPageKeys(link, { pepper: '', most: 10 })
   const read = keyReader({ plugins: new Map() })
   const identify = async (text: string, scope: 'chat' | 'billing' = 'chat') => {
     const names = read(text)

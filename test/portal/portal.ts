@@ -13,7 +13,7 @@ async function start(t: Test) {
   const link = await connectLink(t, (await startRedis(t)).socket)
   const redis = link.client
   const accounts = createAccounts(redis, { plugins: new Map() })
-  const portal = createPortal(link)
+  const portal = createPortal(link, 20)
   const { ref, account } = await accounts.createAccount({ name: 'owner', plan: 'big' })
   const enter = async () =>
     entryOf((await portal.enter((await portal.makeLink(ref)).secret)).secret)
@@ -144,7 +144,7 @@ t.test('a Cluster has an account in one slot', async (t) => {
   const cluster = await startCluster(t)
   const link = await connectLink(t, cluster.config)
   const accounts = createAccounts(link.client, { plugins: new Map() })
-  const portal = createPortal(link)
+  const portal = createPortal(link, 20)
   for (const name of ['a', 'b', 'c']) {
     const { ref, account } = await accounts.createAccount({ name })
     const { secret } = await portal.enter((await portal.makeLink(ref)).secret)

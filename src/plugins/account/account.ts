@@ -18,11 +18,11 @@ const schema = z.strictObject(portalSettings.shape)
 export const account: Plugin<z.infer<typeof schema>> = {
   name: 'account',
   schema,
-  setup(gateway, { oidc }) {
+  setup(gateway, { oidc, max_logins: mostLogins }) {
     if (oidc && !gateway.config.plans.has(oidc.plan)) {
       throw new Error(`oidc.plan: there is no plan ${JSON.stringify(oidc.plan)}`)
     }
-    const portal = createPortal(gateway.redis)
+    const portal = createPortal(gateway.redis, mostLogins)
     const access = createAccess(gateway, portal)
     const provider = oidc && createProvider(oidc)
     const parts = { gateway, portal, access, provider }

@@ -28,16 +28,16 @@ import type { Login } from '../../portal/portal.ts'
 import { portalSettings } from '../../portal/settings.ts'
 import type { PageRoute } from './access.ts'
 
-/** Of an account. A tab takes one an hour. A further one ends the oldest, so whoever makes many keeps others out. */
-const pageKeysPerMinute = 10
-
 const counted = lasting(() => ({ pageKeys: new Map() satisfies Levels }))
 
 export function keyRoutes(gateway: Gateway, route: PageRoute): readonly Route[] {
   const { accounts, config } = gateway
-  const { max_keys: most } = portalSettings.of(config)
-  const makePageKey = createPageKeys(gateway.redis, accountSettings.of(config).pepper)
-  const pageKeys = createRate(pageKeysPerMinute, counted(gateway).pageKeys)
+  const { max_keys: most, max_logins: mostLogins } = portalSettings.of(config)
+  const { pepper } = accountSettings.of(config)
+  // A tab takes one an hour. A further one ends the oldest, so whoever makes many a minute would keep others out.
+  const mostPageKeys = Math.ceil(mostLogins / 2)
+  const makePageKey = createPageKeys(gateway.redis, { pepper, most: mostPageKeys })
+  const pageKeys = createRate(mostPageKeys, counted(gateway).pageKeys)
   const ownKey = async ({ params }: Exchange, { ref }: Login) => {
     const id = params.id ?? ''
     if ((await accounts.getKeyRef(id)) !== ref) throw new GatewayError('key_not_found')

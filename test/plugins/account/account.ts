@@ -1,5 +1,6 @@
 import t from 'tap'
 import { browserOf, cookieIn, startPortal } from '../../fixtures/account-page.ts'
+import type { Browser } from '../../fixtures/account-page.ts'
 import { send, spawnGateway } from '../../fixtures/gateway.ts'
 
 t.test('refusals have the headers of the page, too', async (t) => {
@@ -52,4 +53,23 @@ t.test('a supervisor makes the link, its workers let in', async (t) => {
   const { call } = browserOf(gateway, cookieIn(login))
   for (let i = 0; i < 8; i++) t.match((await call('GET balance')).body, { available: 5 })
   t.equal((await send(`${gateway.url}/account`, {})).status, 200)
+})
+
+t.test('an account that many people share has as many log-ins as the operator says', async (t) => {
+  const gateway = await startPortal(t, { account: '{ max_logins: 26 }' })
+  const { id } = await gateway.account(0)
+  const people: Browser[] = []
+  for (let i = 0; i < 27; i++) people.push(await gateway.enter(id))
+  const isIn = async (at: number) => (await people[at]?.call('GET me'))?.status === 200
+  t.strictSame([await isIn(0), await isIn(1), await isIn(26)], [false, true, true])
+  const tries = []
+  for (const one of people.slice(1, 15)) tries.push(await one.call('POST playground-key', {}))
+  const statuses = tries.map(({ status }) => status)
+  t.strictSame(
+    statuses,
+    [...Array<number>(13).fill(201), 429],
+    'half as many keys of the playground',
+  )
+  const list = await send(`${gateway.url}/v1/models`, { token: tries[0]?.body.key })
+  t.equal(list.status, 200, 'the first has not ended by the last')
 })
