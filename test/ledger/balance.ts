@@ -51,6 +51,11 @@ t.test('a balance is what was granted less what was spent, and says what is owed
   t.match(toBalance({ ...rich, allowance: undefined }, { ...unlimited, allowance }), {
     allowance: { tokens: 50, left: 0, renews_at: null },
   })
+  t.match(
+    toBalance({ ...rich, spent: 95 }, { ...unlimited, allowance }),
+    { balance: 5, allowance: { left: 5 } },
+    'a gateway from before allowances has charged the balance alone',
+  )
   t.match(toBalance(rich, unlimited), { allowance: { tokens: 0, every: null, left: 20 } })
   t.match(toBalance({ ...rich, budget: { ...budget, used: 40 } }, undefined), { available: 0 })
   t.match(toBalance({ ...rich, keyBudget: { ...budget, used: 20 } }, undefined), {

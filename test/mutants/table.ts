@@ -5,6 +5,7 @@ import { edgeMutants } from './edges.ts'
 import { one } from './mutant.ts'
 import type { Mutant } from './mutant.ts'
 import { operatorMutants } from './operator.ts'
+import { accountMutants } from './account.ts'
 import { pageMutants } from './page.ts'
 import { storeMutants } from './stores.ts'
 import { windowMutants } from './windows.ts'
@@ -470,6 +471,7 @@ export const mutants: readonly Mutant[] = [
   ...storeMutants,
   ...windowMutants,
   ...edgeMutants,
+  ...accountMutants,
   ...pageMutants,
   ...operatorMutants,
 ]
