@@ -1,5 +1,8 @@
+import { createHmac } from 'node:crypto'
 import t from 'tap'
+import { seal, unseal } from '../../../src/accounts/seal.ts'
 import { browserOf, cookieIn, startPortal } from '../../fixtures/account-page.ts'
+import { adminToken } from '../../fixtures/gateway.ts'
 import { startOidc } from '../../fixtures/oidc-page.ts'
 import { until } from '../../fixtures/until.ts'
 
@@ -149,6 +152,26 @@ t.test('an answer counts once, for the browser that asked, with its own state', 
   const own = await bob.go(start, isCallback)
   t.equal(await bob.go(own.replace(/state=[^&]+/, 'state=another')), error)
   t.equal(await bob.go(own), `${page.origin}/account`, 'another site has not used his state up')
+})
+
+t.test('an answer that comes after more than ten minutes is refused', async (t) => {
+  const page = await startOidc(t)
+  const sealKey = createHmac('sha256', adminToken).update('oidc').digest()
+  const isCallback = (url: URL) => url.pathname === '/account/oidc/callback'
+  // Redis forgets after ten minutes which answers have come.
+  for (const [minutes, end] of [
+    [9, '/account'],
+    [11, refused],
+  ] as const) {
+    const ann = page.person()
+    const answer = await ann.go(`${page.origin}/account/oidc/start`, isCallback)
+    const [name = '', value = ''] = ann.cookie.split('=')
+    const kept = JSON.parse(unseal(value, sealKey)) as { readonly atMs: number }
+    const older = JSON.stringify({ ...kept, atMs: kept.atMs - minutes * 60_000 })
+    const headers = { cookie: `${name}=${seal(older, sealKey)}` }
+    const came = await page.page(answer.slice(page.origin.length), { headers })
+    t.equal(came.headers.get('location'), end)
+  }
 })
 
 /** Comes back with a state that is good, and a code that nobody has given. */
