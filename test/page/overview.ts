@@ -37,7 +37,7 @@ t.test('an allowance and budgets are shown with what is left of them', async (t)
   await page.getByRole('link', { name: 'Keys' }).click()
   await page
     .getByRole('row', { name: /Capped/ })
-    .getByText('1,000 a day')
+    .getByText(`${used} of 1,000 a day`)
     .waitFor()
 })
 

@@ -168,7 +168,7 @@ function rowOf(key, { rename, rotate, revoke }) {
       t.may,
       scopesOf(key),
       h('small', {}, key.models.includes('*') ? t.allModels : key.models.join(', ')),
-      key.budget && h('small', {}, t.budget(number(key.budget.tokens), key.budget.every)),
+      key.budget && h('small', {}, budgetOf(key.budget)),
     ),
     cell(t.createdAt, dateOf(key.created_at)),
     cell(
@@ -184,6 +184,11 @@ function rowOf(key, { rename, rotate, revoke }) {
       isActive && [button(t.rename, rename), button(t.rotate, rotate), button(t.revoke, revoke)],
     ),
   )
+}
+
+/** @param {import('./shapes.js').Budget} budget */
+function budgetOf({ used, tokens, every }) {
+  return t.budget(number(used), number(tokens), every)
 }
 
 /**

@@ -61,7 +61,8 @@ const keys = {
   modelsHelp: 'Choose none to allow all of them.',
   allModels: 'all models',
   allScopes: 'Everything',
-  budget: (/** @type {string} */ tokens, /** @type {string} */ every) => `${tokens} a ${every}`,
+  budget: (/** @type {string} */ used, /** @type {string} */ tokens, /** @type {string} */ every) =>
+    `${used} of ${tokens} a ${every}`,
   scopes: {
     chat: 'Models: chat completions, embeddings and the like',
     sessions: 'Chat sessions',
