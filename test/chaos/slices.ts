@@ -6,7 +6,14 @@ import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { spawnGateway } from '../fixtures/gateway.ts'
 import type { Account, TestGateway } from '../fixtures/gateway.ts'
-import { Reading, ask, balanceOf, chargesOf, differencesOf, outputOnly } from '../fixtures/money.ts'
+import {
+  Reading,
+  ask,
+  balanceOf,
+  differencesOf,
+  outputOnly,
+  transactionsOf,
+} from '../fixtures/money.ts'
 import { seeded } from '../fixtures/random.ts'
 import type { Random } from '../fixtures/random.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
@@ -88,8 +95,9 @@ t.test('the last token is spent, and none beyond it', async (t) => {
     while ((await balanceOf(stable, account)).balance >= least) {
       reads.push(await read(stable, account, wants(random)))
     }
-    const charges = await chargesOf(stable, account)
-    const charged = charges.reduce((all, { amount }) => all - amount, 0)
+    // On a machine that stands still for a lease, a living hold is charged by its checkpoint, and corrected at its end.
+    const spent = (await transactionsOf(stable, account)).filter(({ type }) => type !== 'topup')
+    const charged = spent.reduce((all, { amount }) => all - amount, 0)
     const after = await balanceOf(stable, account)
     const delivered = reads.reduce((all, { text }) => all + words(text), 0)
     t.equal(charged, balance - after.balance, `seed ${seed}: what is charged is what is gone`)
