@@ -37,8 +37,8 @@ function report(rounds: readonly (readonly number[])[], nginx: readonly number[]
     const ratio = median(costs.map((cost, n) => cost / (nginx[n] ?? Number.NaN)))
     return `| ${waitMs} ms | ${median(costs).toFixed(1)} | ${ratio.toFixed(2)} |`
   })
-  return `| medians of ${rounds.length} rounds; nginx: ${median(nginx).toFixed(1)} µs |  |  |
-|---|---|---|
+  return `medians of ${rounds.length} rounds; nginx: ${median(nginx).toFixed(1)} µs
+
 | \`flush\` | CPU µs an event | to nginx |
 | ------- | --------------- | -------- |
 ${rows.join('\n')}

@@ -127,7 +127,8 @@ async function pinnedNode(): Promise<string> {
 
 /** npm in the build finds the registry and the certificates of this machine. */
 async function npmVolumes(work: string): Promise<readonly string[]> {
-  const lines = [`registry=${process.env.npm_config_registry ?? 'https://registry.npmjs.org/'}`]
+  const registry = process.env.npm_config_registry
+  const lines = registry ? [`registry=${registry}`] : []
   const volumes = ['--volume', `${join(work, 'npmrc')}:/root/.npmrc:ro`]
   const certificates = process.env.NODE_EXTRA_CA_CERTS
   if (certificates) {

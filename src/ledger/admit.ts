@@ -1,5 +1,5 @@
 // Both sides of admit.lua and of extend.lua: what a request or a hold asks of them, and their replies as a hold, or as the
-// error for the client. The positions in their arguments and replies are known here alone. When and how often the scripts
+// error for the client. The positions in their arguments and replies, but for the first three, are known here alone. When and how often the scripts
 // are called is the business of admission.ts.
 
 import type { Plan, Price } from '../config/config.ts'

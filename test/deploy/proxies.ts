@@ -7,7 +7,12 @@ import type { ClientHttp2Session } from 'node:http2'
 import { connect as connectTls } from 'node:tls'
 import t from 'tap'
 import type { Test } from 'tap'
-import { allProxyNames, readProxyFile, startProxy } from '../../scripts/rolling/proxy.ts'
+import {
+  allProxyNames,
+  proxyNames,
+  readProxyFile,
+  startProxy,
+} from '../../scripts/rolling/proxy.ts'
 import type { ProxyName } from '../../scripts/rolling/proxy.ts'
 import { model } from '../../src/config/model-keys.ts'
 import { startBackend } from '../fixtures/backend.ts'
@@ -15,7 +20,7 @@ import { chat } from '../fixtures/backend-model.ts'
 import { certificate } from '../fixtures/certificate.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { spawnGateway } from '../fixtures/gateway.ts'
-import { eventually, soon } from '../fixtures/until.ts'
+import { eventually, soon, until } from '../fixtures/until.ts'
 
 /** Where this client comes from: not the proxy's address. */
 const clientAddress = '127.0.0.9'
@@ -114,7 +119,7 @@ function formOf(sessionId: string, content: Buffer) {
   return { body, type: 'multipart/form-data; boundary=border' }
 }
 
-for (const name of ['nginx', 'haproxy'] as const) {
+for (const name of proxyNames) {
   // With time-outs of a second in place of an hour.
   const timeout = '1s'
 
@@ -137,7 +142,12 @@ for (const name of ['nginx', 'haproxy'] as const) {
     const reading = stream()
     gate.next(2)
     await reading.until((received) => received.includes('w0'))
-    const ending = await soon(reading.ended).catch(() => 'cut')
+    let ending: string | undefined
+    reading.ended.then(
+      (text) => (ending = text),
+      () => (ending = 'cut'),
+    )
+    await until(() => ending !== undefined)
     t.notMatch(ending, /\[DONE\]/)
   })
 }

@@ -7,6 +7,8 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { promisify } from 'node:util'
 import { installPackage } from '../../scripts/apt.ts'
+import { loadConfig } from '../../src/config/load.ts'
+import { plugins } from '../../src/gateway.ts'
 import { runProcess, startProcess } from '../fixtures/process.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { root } from '../fixtures/source.ts'
@@ -45,7 +47,10 @@ t.test('the service is locked in: an exposure of at most 2 of 10', async (t) => 
 })
 
 t.test('a stop has more time than `drain` takes', async (t) => {
-  t.ok(Number(valueOf('TimeoutStopSec')) >= 40)
+  const env = { TOLLGATE_DATA: '/var/lib/tollgate', REDIS_URL: 'redis://redis:6379' }
+  const loaded = await loadConfig(join(folder, 'gateway.yaml'), plugins, { env })
+  if ('problems' in loaded) throw new Error(JSON.stringify(loaded.problems))
+  t.ok(1000 * Number(valueOf('TimeoutStopSec')) >= loaded.config.drainMs + 10_000)
 })
 
 t.test('the command starts, reloads by SIGHUP and stops with 0', async (t) => {
