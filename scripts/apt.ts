@@ -11,6 +11,7 @@ const script = `
 policy=/usr/sbin/policy-rc.d
 if [ ! -e $policy ]; then
   trap "rm -f $policy" EXIT
+  trap 'exit 1' HUP INT TERM
   printf '#!/bin/sh\\nexit 101\\n' > $policy
   chmod 755 $policy
 fi

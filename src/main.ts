@@ -32,6 +32,8 @@ for (const out of [process.stdout, process.stderr]) {
 
 const argv = process.argv.slice(2)
 const isStart = argv[0] === undefined || argv[0] === 'start' || argv[0].startsWith('--config')
+// Before the gateway can reload, the signal would end the process; on a terminal it should (start.ts).
+if (isStart && !process.stdout.isTTY) process.on('SIGHUP', () => undefined)
 const io = {
   stdin: process.stdin,
   stdout: process.stdout,

@@ -35,6 +35,7 @@ export class Deadline {
   readonly #onParent = () => this.depart(this.#parent.reason)
   /** Reads what has already come, then calls `cancel`. */
   #onDepart: ((reason: unknown) => void) | undefined
+  #isReadLate = false
 
   constructor({ timeouts, parent, generates, stream }: DeadlineOptions) {
     this.#idleMs = timeouts.idleMs
@@ -107,9 +108,10 @@ export class Deadline {
     this.#depart(reason, this.cancel)
   }
 
-  /** When the client has left, has cancelled its message or takes no data, `listener` is called and the request goes on; the listener must then call `cancel`. */
-  onDepart(listener: (reason: unknown) => void): void {
+  /** When the client has left, has cancelled its message or takes no data, `listener` is called and the request goes on; the listener must then call `cancel`. After the first content, so it is for every reason if the answer is read late. */
+  onDepart(listener: (reason: unknown) => void, isReadLate = false): void {
     this.#onDepart = listener
+    this.#isReadLate = isReadLate
   }
 
   stop(): void {
@@ -133,7 +135,8 @@ export class Deadline {
   }
 
   #depart(reason: unknown, end: (reason: unknown) => void): void {
-    const mayBeUnread = isUnwanted(reason) || this.#isPaused
+    const isReadLate = this.#isReadLate && this.#hasStarted
+    const mayBeUnread = isUnwanted(reason) || this.#isPaused || isReadLate
     if (mayBeUnread && this.#onDepart) this.#onDepart(reason)
     else end(reason)
   }

@@ -24,6 +24,10 @@ export class Pacing {
     this.#restMs = restMs
   }
 
+  get rests(): boolean {
+    return this.#restMs > 0
+  }
+
   /** Reads nothing for `restMs`. Called when events have been handed on. */
   rest(): void {
     if (this.#restMs === 0 || this.#isResting || this.#isHurried) return

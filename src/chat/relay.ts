@@ -67,7 +67,7 @@ export class Relay {
     this.#signal = deadline.signal
     this.#reader = new SseReader(limits.sseLineBytes)
     if (this.#signal.aborted) this.#onAbort()
-    deadline.onDepart(this.#onDepart)
+    deadline.onDepart(this.#onDepart, this.#pacing.rests)
     this.#signal.addEventListener('abort', this.#onAbort)
     backend.stream.on('data', this.#onData)
     backend.stream.on('error', () => undefined)

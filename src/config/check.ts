@@ -10,7 +10,7 @@ import { defaultAdmin, defaultPort, parseHostPort } from './host-port.ts'
 import { defaultContextWindow } from './model-keys.ts'
 import { didYouMean, formatPath, type Path } from './problem.ts'
 import { defaultSizes } from './keys.ts'
-import { bytes } from './schema.ts'
+import { bytes, duration } from './schema.ts'
 import { workerCount } from './workers.ts'
 
 export type Block = Readonly<Record<string, unknown>>
@@ -22,7 +22,10 @@ export function crossCheck(file: unknown, running = 1): readonly SchemaFinding[]
   return [
     ...checkPorts(block(file)),
     ...names.clashes,
-    ...Object.entries(block(models)).flatMap(([id, model]) => checkModel(model, ['models', id])),
+    ...Object.entries(block(models)).flatMap(([id, model]) => [
+      ...checkModel(model, ['models', id]),
+      ...checkFlush(block(model), ['models', id], block(limits)),
+    ]),
     ...Object.entries(block(plans)).flatMap(([name, plan]) =>
       checkPlan(plan, ['plans', name], [...names.taken.keys()]),
     ),
@@ -76,6 +79,15 @@ function checkModel(model: unknown, path: Path): readonly SchemaFinding[] {
     ...(tooMuch ? [fault([...path, 'max_output_tokens'], message)] : []),
     ...list(targets).flatMap((target, i) => checkTarget(target, [...path, 'targets', i])),
   ]
+}
+
+/** While the gateway reads nothing, a backend seems silent. */
+function checkFlush(model: Block, path: Path, limits: Block): readonly SchemaFinding[] {
+  const ms = (text: unknown) => duration({ min: 0 }).safeParse(text).data ?? 0
+  const flushMs = ms(model.flush ?? limits.flush ?? '0ms')
+  const { idle } = block(model.timeouts)
+  if (idle === undefined || ms(idle) > flushMs) return []
+  return [fault([...path, 'timeouts', 'idle'], `must be longer than flush, ${flushMs}ms`)]
 }
 
 const literalKey = 'is not replaced: ${…} works in values only; write the name itself'

@@ -110,6 +110,19 @@ t.test('when the client leaves, what waited is charged', async (t) => {
   t.equal(charge?.usage?.completion_tokens, 4)
 })
 
+t.test('when the time is over, what waited is sent and charged', async (t) => {
+  const options = { model: 'flush: 1s, timeouts: { total: 500ms }' }
+  const { gate, id, key, says, tick, pieces, reading, spent } = await begun(t, options)
+  for (const text of 'bcd') await says(word(` ${text}`))
+  tick(500)
+  await reading
+  t.match(pieces.join(''), / b.* c.* d.*"code":"upstream_timeout"/s)
+  mock.timers.reset()
+  await spent()
+  const [charge] = await chargesOf(gate, { id, key })
+  t.equal(charge?.usage?.completion_tokens, 4)
+})
+
 t.test('the next request on the connection does not wait', async (t) => {
   const { says, tick, call, reading, stream, backend } = await begun(t, { model: 'flush: 1s' })
   await says(word('b'))

@@ -24,6 +24,15 @@ t.test('a name stands for only one model', async (t) => {
   t.same(faults({ models }), ['models.a.aliases[0]', 'models.b.aliases[0]'])
 })
 
+t.test('events wait for less time than a backend may be silent', async (t) => {
+  const model = (more: object) => ({ models: { m: { ...demo, ...more } } })
+  t.same(faults(model({ flush: '1s' })), [])
+  t.same(faults(model({ flush: '1s', timeouts: { idle: '1s' } })), ['models.m.timeouts.idle'])
+  const short = { timeouts: { idle: '50ms' } }
+  t.same(faults({ ...model(short), limits: { flush: '50ms' } }), ['models.m.timeouts.idle'])
+  t.same(faults({ ...model({ ...short, flush: '0ms' }), limits: { flush: '50ms' } }), [])
+})
+
 t.test('Redis is at one place, and what Sentinels need goes with Sentinels', async (t) => {
   const at = ['h:1']
   t.same(faults({ redis: 'redis://h' }), [])

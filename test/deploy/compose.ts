@@ -16,6 +16,7 @@ import { root } from '../fixtures/source.ts'
 const token = 'admin-token-for-compose'
 const compose = await readCompose({
   TOLLGATE_ADMIN_TOKEN: token,
+  REDIS_PASSWORD: 'password-of-redis',
   S3_SECRET_ACCESS_KEY: 'secret-for-s3',
   GRAFANA_PASSWORD: 'secret-for-grafana',
 })

@@ -45,7 +45,13 @@ for (let isCut = true; isCut;) {
     const proxy = await cutAt(t, nth)
     const { account, call, gateway } = await startGateway(t, { yaml, redisUrl: proxy.url })
     isCut = proxy.end()
-    await until(() => gateway.ledger.isOpen)
+    // The last piece may have been cut just now, and the gateway not have noticed.
+    const isUp = () =>
+      gateway.redis.client.ping().then(
+        () => gateway.ledger.isOpen,
+        () => false,
+      )
+    await until(isUp)
     const { key } = await account(1000)
     t.equal((await call('/api/chat/sessions', key, {})).status, 201)
   })
