@@ -26,3 +26,8 @@ export async function installPackage(name: string): Promise<void> {
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
   await run('flock', ['/usr/bin/apt-get', 'sh', '-c', script, name], { env })
 }
+
+/** Installs its package, of the same name by default, if there is no such program. */
+export async function ensureProgram(program: string, packageName = program): Promise<void> {
+  await run('which', [program]).catch(() => installPackage(packageName))
+}

@@ -6,7 +6,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { installPackage } from './apt.ts'
+import { ensureProgram } from './apt.ts'
 import { ensureMade, fingerprint } from './cache.ts'
 
 const run = promisify(execFile)
@@ -45,15 +45,6 @@ export async function ensureNodeDebian({ node, npm }: NodeVersions): Promise<str
     const cli = '#!/bin/sh\nexec node /usr/local/lib/npm/bin/npm-cli.js "$@"\n'
     await writeFile(join(folder, 'usr/local/bin/npm'), cli, { mode: 0o755 })
   })
-}
-
-/** Installs the package of that name if there is no such program. */
-export async function ensureProgram(name: string): Promise<void> {
-  const isThere = await run('which', [name]).then(
-    () => true,
-    () => false,
-  )
-  if (!isThere) await installPackage(name)
 }
 
 async function unpack(spec: string, into: string): Promise<void> {

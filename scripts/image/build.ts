@@ -7,7 +7,8 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { ensureMade, fingerprint } from '../cache.ts'
-import { ensureNodeDebian, ensureProgram } from '../debian.ts'
+import { ensureProgram } from '../apt.ts'
+import { ensureNodeDebian } from '../debian.ts'
 
 const run = promisify(execFile)
 const root = resolve(import.meta.dirname, '../..')

@@ -1,16 +1,14 @@
 // The proxies of config/proxies/, each with the addresses of this machine in place of those in the file.
 
-import { execFile } from 'node:child_process'
 import { chmod, readFile, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join, resolve } from 'node:path'
-import { promisify } from 'node:util'
 import type { Test } from 'tap'
 import { freePort } from '../../test/fixtures/free-port.ts'
 import { startProcess } from '../../test/fixtures/process.ts'
 import { tempDir } from '../../test/fixtures/temp-dir.ts'
 import { until } from '../../test/fixtures/until.ts'
-import { installPackage } from '../apt.ts'
+import { ensureProgram } from '../apt.ts'
 
 /** Those that send a refused request to another gateway. */
 export const proxyNames = ['nginx', 'haproxy'] as const
@@ -43,8 +41,7 @@ export async function startProxy(
   name: ProxyName,
   options: ProxyOptions,
 ): Promise<string> {
-  const version = name === 'caddy' ? 'version' : '-v'
-  await promisify(execFile)(name, [version]).catch(() => installPackage(name))
+  await ensureProgram(name)
   const port = await freePort()
   const dir = await tempDir(t)
   // nginx's worker runs as another user.

@@ -1,12 +1,10 @@
 // config/systemd/ is what systemd takes, it locks the gateway in, and its command and its reload work.
 
-import { execFile } from 'node:child_process'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
-import { promisify } from 'node:util'
-import { installPackage } from '../../scripts/apt.ts'
+import { ensureProgram } from '../../scripts/apt.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { plugins } from '../../src/gateway.ts'
 import { runProcess, startProcess } from '../fixtures/process.ts'
@@ -19,7 +17,7 @@ const unit = await readFile(join(folder, 'tollgate.service'), 'utf8')
 // As if this clone were in /opt/tollgate.
 const here = unit.replaceAll('/opt/tollgate', root)
 
-await promisify(execFile)('systemd-analyze', ['--version']).catch(() => installPackage('systemd'))
+await ensureProgram('systemd-analyze', 'systemd')
 
 async function analyze(t: Test, words: readonly string[], text: string) {
   const file = join(await tempDir(t), 'tollgate.service')
