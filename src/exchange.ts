@@ -128,6 +128,8 @@ export interface Granted {
 }
 
 export interface Facts {
+  /** Of OpenTelemetry; set by the plugin traces. */
+  traceId?: string
   model?: string
   /** The target that was asked last. */
   target?: string

@@ -30,6 +30,7 @@ import { metering } from './plugins/metering.ts'
 import { models } from './plugins/models.ts'
 import { ops } from './plugins/ops.ts'
 import { sessions } from './plugins/sessions/sessions.ts'
+import { traces } from './plugins/traces.ts'
 import { Editions } from './reload.ts'
 import type { Load, PreparedReload, WorkersReload } from './reload.ts'
 import { portalSettings } from './portal/settings.ts'
@@ -44,6 +45,7 @@ import { openStore, storeSecrets, uploadMemoryBytes } from './store/drivers.ts'
 /** In the order in which their hooks run; `done` runs in reverse. */
 export const plugins = [
   ops,
+  traces,
   cors,
   auth,
   limits,

@@ -11,7 +11,14 @@ const name = 'tollgate-gateway'
 /** The names that we own on their registries: none yet. */
 const published: readonly string[] = []
 /** Packages of others that a page or a comment names on purpose. */
-const meant: readonly string[] = ['openai', 'tap', 'tokio']
+const meant: readonly string[] = [
+  'openai',
+  'tap',
+  'tokio',
+  '@opentelemetry/sdk-trace',
+  '@opentelemetry/resources',
+  '@opentelemetry/exporter-trace-otlp-http',
+]
 /** Nobody can own a name below `.example`, so nothing can be downloaded from there. */
 const reserved = /^[\w.-]+\.example\//
 

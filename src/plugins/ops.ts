@@ -143,6 +143,7 @@ function line(gateway: Gateway, x: Exchange, outcome: Outcome, seconds: number):
   return {
     request_id: x.id,
     client_request_id: clientId(x),
+    trace_id: facts.traceId,
     method: x.method,
     route: x.route.path,
     status: outcome.status,

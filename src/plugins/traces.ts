@@ -1,0 +1,216 @@
+// OpenTelemetry spans: one for each request of a client, and below it one for each attempt at a target, with the names of
+// the conventions for HTTP and GenAI. Only the API is a dependency; a file of the operator's makes the SDK's provider. Off
+// until gateway.yaml names that file.
+
+import type {
+  Context,
+  Span,
+  SpanContext,
+  SpanStatus,
+  Tracer,
+  TracerProvider,
+} from '@opentelemetry/api'
+import type * as OpenTelemetry from '@opentelemetry/api'
+import { pathToFileURL } from 'node:url'
+import { endpoints } from '../config/endpoints.ts'
+import { path, z } from '../config/schema.ts'
+import type { Exchange, Hooks, Outcome } from '../exchange.ts'
+import { lasting } from '../lasting.ts'
+import type { Gateway, Plugin } from '../plugin.ts'
+import { soon } from '../sharing/patience.ts'
+
+type Api = typeof OpenTelemetry
+
+/** What an operator's file exports as `provider`. */
+interface SpanProvider extends TracerProvider {
+  shutdown?(): Promise<void>
+}
+
+const schema = z.strictObject({
+  sdk: path()
+    .optional()
+    .describe(
+      'A module that exports `provider`, a TracerProvider of an OpenTelemetry SDK. Read once; without it there are no spans.',
+    ),
+})
+
+/** So long the provider may take to send its last spans when the gateway ends. */
+const shutdownMs = 5000
+
+export const traces: Plugin<z.infer<typeof schema>> = {
+  name: 'traces',
+  schema,
+  async setup(gateway, { sdk }) {
+    if (sdk === undefined) return {}
+    const api = await import('@opentelemetry/api')
+    const provider = await providerIn(sdk)
+    providers(gateway).add(provider)
+    const tracer = provider.getTracer('tollgate')
+    return {
+      begin: (x) =>
+        x.route.listener === 'admin' ? undefined : new Trace(x, { api, tracer }).hooks,
+    }
+  },
+}
+
+const providers = lasting((gateway: Gateway) => {
+  const opened = new Set<SpanProvider>()
+  gateway.atEnd(async () => {
+    await soon(Promise.all([...opened].map(async (one) => one.shutdown?.())), shutdownMs)
+  })
+  return opened
+})
+
+async function providerIn(file: string): Promise<SpanProvider> {
+  const module = (await import(pathToFileURL(file).href)) as { provider?: Partial<SpanProvider> }
+  if (typeof module.provider?.getTracer === 'function') return module.provider as SpanProvider
+  throw new Error(`${file} exports no \`provider\` that has getTracer()`)
+}
+
+class Trace {
+  readonly #x: Exchange
+  readonly #api: Api
+  readonly #tracer: Tracer
+  readonly #span: Span
+  readonly #context: Context
+  #attempt: Span | undefined
+  /** Unix ms at `performance.now()` 0, by the clock of now: so all times of a trace fit together. */
+  readonly #epochMs = Date.now() - performance.now()
+  /** How many attempts have failed when the present one begins. */
+  #failed = 0
+
+  constructor(x: Exchange, { api, tracer }: { readonly api: Api; readonly tracer: Tracer }) {
+    this.#x = x
+    this.#api = api
+    this.#tracer = tracer
+    const caller = contextOf(x, api)
+    const root = api.ROOT_CONTEXT
+    const attributes = {
+      'http.request.method': x.method,
+      'http.route': x.route.path,
+      'tollgate.request.id': x.id,
+    }
+    this.#span = tracer.startSpan(
+      `${x.method} ${x.route.path}`,
+      { kind: api.SpanKind.SERVER, startTime: this.#epochMs + x.arrivedAt, attributes },
+      caller ? api.trace.setSpanContext(root, caller) : root,
+    )
+    this.#context = api.trace.setSpan(root, this.#span)
+    x.facts.traceId = this.#span.spanContext().traceId
+  }
+
+  get hooks(): Hooks {
+    return {
+      upstream: ({ headers }) => {
+        this.#endFailed()
+        this.#attempt = this.#begin()
+        const { traceId, spanId, traceFlags, traceState } = this.#attempt.spanContext()
+        headers.traceparent = `00-${traceId}-${spanId}-${traceFlags === 0 ? '00' : '01'}`
+        if (traceState) headers.tracestate = traceState.serialize()
+        else delete headers.tracestate
+      },
+      done: (outcome) => this.#end(outcome),
+    }
+  }
+
+  #begin(): Span {
+    const { facts, want } = this.#x
+    const operation = operationOf(this.#x.route.path)
+    const attributes = {
+      'gen_ai.operation.name': operation,
+      // Of the interface: nobody knows which server answers.
+      'gen_ai.provider.name': 'openai',
+      'gen_ai.request.model': facts.model ?? '',
+      ...(want?.sessionId !== undefined && { 'gen_ai.conversation.id': want.sessionId }),
+      'tollgate.target': facts.target ?? '',
+    }
+    const kind = this.#api.SpanKind.CLIENT
+    return this.#tracer.startSpan(
+      `${operation} ${facts.model}`,
+      { kind, startTime: this.#now(), attributes },
+      this.#context,
+    )
+  }
+
+  /** The attempt before another one. */
+  #endFailed(): void {
+    const { failed = [] } = this.#x.facts
+    const last = failed.length > this.#failed ? failed.at(-1) : undefined
+    this.#failed = failed.length
+    if (!this.#attempt || !last) return
+    this.#fail(this.#attempt, last.outcome)
+    this.#attempt.end(this.#now())
+    this.#attempt = undefined
+  }
+
+  #end({ status, error, clientLeft }: Outcome): void {
+    const { facts, identity, meter } = this.#x
+    if (this.#attempt) {
+      this.#attempt.setAttributes({
+        ...(facts.tokens && {
+          'gen_ai.usage.input_tokens': facts.tokens.prompt,
+          'gen_ai.usage.cache_read.input_tokens': facts.tokens.cached,
+          'gen_ai.usage.output_tokens': facts.tokens.completion,
+        }),
+        ...(meter?.finishReason !== undefined && {
+          'gen_ai.response.finish_reasons': [meter.finishReason],
+        }),
+        ...(facts.firstTokenMs !== undefined && {
+          'tollgate.first_token_ms': facts.firstTokenMs,
+        }),
+      })
+      if (error) this.#fail(this.#attempt, error.code)
+      this.#attempt.end(this.#now())
+    }
+    this.#span.setAttributes({
+      'http.response.status_code': status,
+      ...(identity && {
+        'tollgate.account.id': identity.accountId,
+        'tollgate.key.id': identity.keyId,
+      }),
+      ...(facts.cost !== undefined && { 'tollgate.cost': facts.cost }),
+      ...(facts.basis !== undefined && { 'tollgate.basis': facts.basis }),
+      ...(clientLeft && { 'tollgate.client_left': true }),
+    })
+    // What a client does wrong is no failure of a server's span.
+    if (error && status >= 500) this.#fail(this.#span, error.code)
+    else if (error) this.#span.setAttribute('error.type', error.code)
+    this.#span.end(this.#now())
+  }
+
+  #now(): number {
+    return this.#epochMs + performance.now()
+  }
+
+  #fail(span: Span, code: string): void {
+    const status: SpanStatus = { code: this.#api.SpanStatusCode.ERROR, message: code }
+    span.setAttribute('error.type', code).setStatus(status)
+  }
+}
+
+const traceparent = /^[\da-f]{2}-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})/
+
+/** The span of the caller, whose trace is continued. */
+function contextOf({ headers }: Exchange, api: Api): SpanContext | undefined {
+  const { traceparent: parent, tracestate: state } = headers
+  const [, traceId, spanId, flags] = (typeof parent === 'string' && traceparent.exec(parent)) || []
+  if (traceId === undefined || spanId === undefined) return undefined
+  const context = {
+    traceId,
+    spanId,
+    traceFlags: Number.parseInt(flags ?? '0', 16) & api.TraceFlags.SAMPLED,
+    isRemote: true,
+    ...(typeof state === 'string' && { traceState: api.createTraceState(state) }),
+  }
+  return api.isSpanContextValid(context) ? context : undefined
+}
+
+/** The endpoint of each route; messages of sessions are chats, too. */
+const endpointOf = new Map(
+  endpoints.flatMap(({ endpoint, routes }) => routes.map((route) => [route, endpoint] as const)),
+)
+
+function operationOf(route: string): string {
+  const endpoint = endpointOf.get(route) ?? 'chat'
+  return endpoint === 'completions' ? 'text_completion' : endpoint
+}
