@@ -249,6 +249,9 @@ t.test('an adjustment takes from the rest first, and then from the allowance', a
   t.match(await sums(), { balance: 130, left: 100 })
   await adjust(-70)
   t.match(await sums(), { balance: 60, left: 60 })
+  t.match(await ledger.transactions(ref, { limit: 1, order: 'desc' }), {
+    data: [{ type: 'adjustment', amount: -70, balance_after: 60, allowance: 40 }],
+  })
   await adjust(500)
   t.match(await sums(), { balance: 560, left: 60 })
   await passBorder()
