@@ -47,6 +47,24 @@ t.test('a debt from a reaped hold is noted by whoever finds it', async (t) => {
   ])
 })
 
+t.test('what a reaped hold sets free pays a debt', async (t) => {
+  const leaseMs = 60
+  const { link, ledger } = await place(leaseMs)
+  const { link: lost, ledger: dying } = await openOn(t, { on: server, leaseMs })
+  const caller = await makeAccount(link)
+  await topUp(ledger, caller, 100)
+  await dying.admit(request(caller, 40))
+  await ledger.settle(await ledger.admit(request(caller, 60)), used(90))
+  t.equal((await ledger.balance(caller.ref)).owed, 30)
+  await dying.close(0)
+  lost.drop()
+  await until(async () => (await ledger.balance(caller.ref)).reserved === 0)
+  t.match(await ledger.balance(caller.ref), { owed: 0, balance: 10 })
+  t.match(await ledger.transactions(caller.ref, { limit: 1, order: 'desc' }), {
+    data: [{ type: 'repayment', amount: -30, balance_after: 10 }],
+  })
+})
+
 t.test('a Redis that forgot the set is told again, or every account is looked at', async (t) => {
   const { link, ledger } = await place()
   const caller = await makeAccount(link)

@@ -239,7 +239,7 @@ export const mutants: readonly Mutant[] = [
     ...shadow,
   ),
   lua('credit', 'local repaid = book_repayment(account)', 'local repaid = nil', wide),
-  lua('admission', 'reap.repaid = book_repayment(account)', '', wide),
+  lua('admission', 'reap.repaid = book_repayment(account)', '', ['ledger/debtors.ts']),
   lua('trim', "if fields.type == 'repayment' then owed = owed + number(fields.amount) end", '', [
     'ledger/archive.ts',
   ]),
