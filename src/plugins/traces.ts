@@ -195,14 +195,14 @@ function contextOf({ headers }: Exchange, api: Api): SpanContext | undefined {
   const { traceparent: parent, tracestate: state } = headers
   const [, traceId, spanId, flags] = (typeof parent === 'string' && traceparent.exec(parent)) || []
   if (traceId === undefined || spanId === undefined) return undefined
-  const context = {
+  // The SDK continues no trace whose ids are zeros.
+  return {
     traceId,
     spanId,
     traceFlags: Number.parseInt(flags ?? '0', 16) & api.TraceFlags.SAMPLED,
     isRemote: true,
     ...(typeof state === 'string' && { traceState: api.createTraceState(state) }),
   }
-  return api.isSpanContextValid(context) ? context : undefined
 }
 
 /** The endpoint of each route; messages of sessions are chats, too. */

@@ -45,4 +45,12 @@ export const operatorMutants: readonly Mutant[] = [
     'const isOurs = names.includes(tokenName) || names.every(isOwn)',
     'const isOurs = names.includes(tokenName) || names.some(isOwn)',
   ),
+  one('plugins/traces.ts', 'this.#endFailed()', ''),
+  one('plugins/traces.ts', 'else delete headers.tracestate', ''),
+  one('plugins/traces.ts', 'providers(gateway).add(provider)', ''),
+  one(
+    'plugins/traces.ts',
+    'if (error && status >= 500) this.#fail(this.#span, error.code)',
+    'if (error) this.#fail(this.#span, error.code)',
+  ),
 ]

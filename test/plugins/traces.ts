@@ -204,6 +204,10 @@ t.test('clients do not decide what is recorded', async (t) => {
   const headers = { traceparent: parent }
   await send(`${gate.url}/v1/chat`, { token: key, body: hi, headers })
   t.match(backend.requests[0]?.headers.traceparent, new RegExp(`^00-${traceId}-.{16}-00$`))
+  const invalid = { traceparent: `00-${'0'.repeat(32)}-b7ad6b7169203331-01`, tracestate: 'a=1' }
+  await send(`${gate.url}/v1/chat`, { token: key, body: hi, headers: invalid })
+  t.notMatch(backend.requests[1]?.headers.traceparent, /-0{32}-/, 'a trace of its own')
+  t.equal(backend.requests[1]?.headers.tracestate, undefined)
   t.equal(await stopped(gate), 0)
   t.same(collector.spans, [])
 })
