@@ -3,8 +3,8 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { List } from '../http/page.ts'
-import { exit, tell } from './command.ts'
-import type { Admin, Command } from './command.ts'
+import { CliError, exit, tell } from './command.ts'
+import type { Admin, Command, Io } from './command.ts'
 import { formatTime, table } from './table.ts'
 import type { Column } from './table.ts'
 
@@ -22,9 +22,11 @@ export const top: Command = {
     for (;;) {
       await sleep(everyMs, undefined, { signal: call.io.signal }).catch(() => undefined)
       if (call.io.signal?.aborted) return exit.ok
-      const now = await look(admin)
+      const isOnce = call.has('once')
+      const now = isOnce ? await look(admin) : await patientLook(admin, call.io)
+      if (!now) continue
       const seen = compare(before, now)
-      if (call.has('once')) return tell(call, seen, page(seen))
+      if (isOnce) return tell(call, seen, page(seen))
       tell(call, seen, clear + page(seen))
       before = now
     }
@@ -60,6 +62,18 @@ async function look(admin: Admin): Promise<Look> {
   const { data: models } = await admin.get<List<ListedModel>>('targets')
   await admin.download('../metrics', { write: (text) => pieces.push(text) })
   return { atMs: performance.now(), samples: parseSamples(pieces.join('')), models }
+}
+
+/** Undefined while no gateway answers, as when it restarts; then says why. */
+async function patientLook(admin: Admin, { stderr, signal }: Io): Promise<Look | undefined> {
+  try {
+    return await look(admin)
+  } catch (error) {
+    if (signal?.aborted) return undefined
+    if (!(error instanceof CliError) || error.exitCode !== exit.unreachable) throw error
+    stderr.write(`${formatTime(Date.now() / 1000)}   ${error.message}\n`)
+    return undefined
+  }
 }
 
 function parseSamples(text: string): readonly Sample[] {

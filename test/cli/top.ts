@@ -68,6 +68,31 @@ t.test('without --once it goes on until it is interrupted', async (t) => {
   t.match(pages[1], /^streams/m)
 })
 
+t.test('it goes on when the gateway has restarted', async (t) => {
+  const yaml = "models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }"
+  const first = await startGateway(t, { yaml })
+  const { redis, dataDir, adminUrl } = first
+  const adminPort = Number(new URL(adminUrl).port)
+  const interrupt = new AbortController()
+  const waiting = Promise.withResolvers<void>()
+  const onError = () => waiting.resolve()
+  let pages = 0
+  const ends = { first: 2, second: Infinity }
+  const onOutput = () => {
+    pages++
+    if (pages === ends.first) void first.close()
+    if (pages === ends.second) interrupt.abort()
+  }
+  const words = ['top', '--admin', adminUrl]
+  const running = runCli(words, { env, signal: interrupt.signal, onOutput, onError })
+  await waiting.promise
+  ends.second = pages + 2
+  await startGateway(t, { yaml, redis, dataDir, adminPort })
+  const { code, err } = await running
+  t.equal(code, 0)
+  t.match(err, /No gateway answers at/)
+})
+
 t.test('no gateway has its own exit code', async (t) => {
   t.match(await runCli(['top', '--admin', 'http://127.0.0.1:1'], { env }), { code: 69 })
 })
