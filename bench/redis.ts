@@ -31,7 +31,16 @@ export async function startRedis(folder: string): Promise<Redis> {
   const server = await findRedisServer(folder, { log: { info: () => undefined } })
   const socket = join(folder, 'redis.sock')
   const options = ['--port', '0', '--unixsocket', socket, '--save', '', '--maxclients', '100']
-  const kept = ['--appendonly', 'yes', '--appendfsync', 'everysec', '--dir', join(folder, 'redis')]
+  const kept = [
+    '--stream-node-max-bytes',
+    '1024',
+    '--appendonly',
+    'yes',
+    '--appendfsync',
+    'everysec',
+    '--dir',
+    join(folder, 'redis'),
+  ]
   const child = start([server, ...options, ...kept], { core: otherCores })
   const deadline = performance.now() + 10_000
   while (!(await ping(socket))) {

@@ -82,9 +82,12 @@ async function examineServer(opening: Promise<RedisLink>, examination: Examinati
   }
   await check('eviction', ({ info }) => judgeEviction(info))
   await check('persistence', async ({ client, info }) =>
-    judgePersistence(info, await readFsync(client)),
+    judgePersistence(info, await readSetting(client, 'appendfsync')),
   )
   await check('clock', async ({ client }) => judgeClock(await readClock(client)))
+  await check('memory', async ({ client }) =>
+    judgeNodes(await readSetting(client, 'stream-node-max-bytes')),
+  )
 }
 
 async function askServer(client: Client): Promise<Server> {
@@ -155,9 +158,20 @@ export function judgePersistence(info: Info, fsync: string | undefined): CheckOu
   return ok(`append-only file${fsync === undefined ? '' : `, appendfsync ${fsync}`}`)
 }
 
+const mostNodeBytes = 1024
+
+/** Redis reserves as much, up to 4 KiB, when it makes the first entry of an account's journal. */
+export function judgeNodes(bytes: string | undefined): CheckOutcome {
+  if (bytes === undefined) return ok('the server does not tell its settings')
+  const name = `stream-node-max-bytes ${bytes}`
+  const isSmall = Number(bytes) > 0 && Number(bytes) <= mostNodeBytes
+  if (isSmall) return ok(name)
+  return warn(`${name}: an account that rests takes up to 3 KB more than with ${mostNodeBytes}`)
+}
+
 /** Returns undefined when the server refuses CONFIG, as hosted servers do. */
-async function readFsync(client: Client): Promise<string | undefined> {
-  const reply = await client.config('GET', 'appendfsync').catch(() => [])
+async function readSetting(client: Client, name: string): Promise<string | undefined> {
+  const reply = await client.config('GET', name).catch(() => [])
   const value: unknown = Array.isArray(reply) ? reply[1] : undefined
   return typeof value === 'string' ? value : undefined
 }

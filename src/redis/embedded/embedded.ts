@@ -92,6 +92,8 @@ function serverArguments(socket: string): readonly string[] {
     'aof-load-truncated': 'yes',
     save: '',
     'maxmemory-policy': 'noeviction',
+    // Redis reserves so much for the first entries of each account's journal; by default 4096.
+    'stream-node-max-bytes': '1024',
     loglevel: 'warning',
   }
   return Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])

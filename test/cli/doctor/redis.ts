@@ -7,6 +7,7 @@ import {
   judgeClock,
   judgeCluster,
   judgeEviction,
+  judgeNodes,
   judgePersistence,
   judgeVersion,
 } from '../../../src/cli/doctor/redis.ts'
@@ -32,11 +33,13 @@ async function serverWith(t: Test, ...args: readonly string[]) {
   return (await startRedis(t, { args })).socket
 }
 
+const smallNodes = ['--stream-node-max-bytes', '1024']
+
 t.test('a well configured Redis is ok in every check', async (t) => {
-  const { lines } = await examined(await serverWith(t, '--appendonly', 'yes'))
+  const { lines } = await examined(await serverWith(t, '--appendonly', 'yes', ...smallNodes))
   t.strictSame(
     lines.map((line) => line.split(':')[0]),
-    ['redis', 'version', 'eviction', 'persistence', 'clock'].map((name, i) =>
+    ['redis', 'version', 'eviction', 'persistence', 'clock', 'memory'].map((name, i) =>
       i === 0 ? `ok ${name}` : `ok redis ${name}`,
     ),
   )
@@ -60,14 +63,14 @@ t.test('a Redis that evicts is a failure; one that could, a warning', async (t) 
 t.test(
   'a Cluster: every node is examined, and the one that is badly configured is named',
   async (t) => {
-    const cluster = await startCluster(t, { args: ['--appendfsync', 'everysec'] })
+    const cluster = await startCluster(t, { args: ['--appendfsync', 'everysec', ...smallNodes] })
     const examine = async () => {
       const { examination, lines } = startExamination({ limitMs: 5000 })
       await examineRedis({ redis: cluster.config, data: '/nowhere' }, examination)
       return lines
     }
     const good = await examine()
-    t.equal(good.length, 6)
+    t.equal(good.length, 7)
     for (const line of good) t.match(line, /^ok redis/)
     t.equal(good[2], 'ok redis cluster: 3 primaries, 3 replicas')
     const [, , , replica] = cluster.nodes
@@ -118,7 +121,7 @@ t.test('an embedded Redis is checked only while its gateway runs', async (t) => 
   t.teardown(() => server.stop())
   const { examination, lines } = startExamination()
   await examineRedis({ redis: { kind: 'embedded' }, data }, examination)
-  t.equal(lines.length, 5)
+  t.equal(lines.length, 6)
   for (const line of lines) t.match(line, /^ok /)
 })
 
@@ -139,6 +142,9 @@ t.test('old versions, clusters and clocks are judged by what servers report', as
   const broken = info('aof_enabled:1 aof_last_write_status:err')
   t.match(judgePersistence(broken, 'everysec'), { verdict: 'fail' })
   t.match(judgePersistence(info('aof_enabled:1'), 'no'), { verdict: 'warn' })
+  t.match(judgeNodes('4096'), { verdict: 'warn', detail: /^stream-node-max-bytes 4096: / })
+  t.match(judgeNodes('0'), { verdict: 'warn' }, 'without a limit')
+  t.match(judgeNodes(undefined), { verdict: 'ok' }, 'a hosted server does not tell')
   t.match(judgeClock(-1500), { verdict: 'warn', detail: /^1500 ms behind/ })
   t.match(judgeClock(999), { verdict: 'ok', detail: /^999 ms ahead/ })
 })

@@ -57,6 +57,7 @@ t.test('private, recorded, durable, without a TCP port; only the data is left', 
   t.equal(await setting('appendonly'), 'yes')
   t.equal(await setting('appendfsync'), 'everysec')
   t.equal(await setting('maxmemory-policy'), 'noeviction')
+  t.equal(await setting('stream-node-max-bytes'), '1024')
   t.equal(await setting('port'), '0')
   const { socket } = JSON.parse(await readFile(join(dataDir, 'redis.json'), 'utf8'))
   t.equal(socket, redis.socket)
