@@ -3,10 +3,11 @@
 import { adminObjects } from '../src/openapi/admin-objects.ts'
 import type { Fields } from '../src/openapi/fields.ts'
 import { objects } from '../src/openapi/objects.ts'
+import { pageObjects } from '../src/openapi/page-objects.ts'
 
 /** `Usage row` has the part `object-usage-row`. */
 export function objectTables(): Readonly<Record<string, string>> {
-  const all = Object.entries<Fields>({ ...objects, ...adminObjects })
+  const all = Object.entries<Fields>({ ...objects, ...pageObjects, ...adminObjects })
   return Object.fromEntries(
     all.map(([title, fields]) => [
       `object-${title.toLowerCase().replaceAll(' ', '-')}`,

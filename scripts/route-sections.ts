@@ -42,7 +42,7 @@ function sectionOf(line: string, operation: Operation): string {
 
 /** As test/docs-api.ts asks for it. */
 function factsOf({ access, query = {}, body, repeats }: Operation): string {
-  const needs = { 'any-key': 'any key', anybody: 'no key' }
+  const needs = { 'any-key': 'any key', anybody: 'no key', cookie: "the page's cookie" }
   const need = needs[access as keyof typeof needs] ?? `scope \`${access}\``
   const asked = Object.keys(query).map((name) => `\`${name}\``)
   const bodies = { json: 'Body: JSON.', form: 'Body: `multipart/form-data`.' }

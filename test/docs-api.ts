@@ -6,6 +6,8 @@ import t from 'tap'
 import { errorTable } from '../src/error-table.ts'
 import { plugins } from '../src/gateway.ts'
 import type { Route } from '../src/exchange.ts'
+import { groups } from '../src/openapi/groups.ts'
+import { parseLine } from '../src/openapi/operation.ts'
 import { startAnswers } from './fixtures/api-answers.ts'
 import { apiPage, codesIn, documentedRoutes, tableBelow } from './fixtures/api-page.ts'
 import { adminToken } from './fixtures/gateway.ts'
@@ -26,6 +28,21 @@ t.test(
     t.strictSame(
       documented.map(({ line }) => line).toSorted(),
       routes.map(({ method, path }) => `${method} ${path}`).toSorted(),
+    )
+    const inDocument = groups.flatMap(({ operations }) =>
+      Object.keys(operations).flatMap((line) => {
+        const { method, paths } = parseLine(line)
+        return paths.map((path) => `${method} ${path}`)
+      }),
+    )
+    // Preflights are a browser's affair.
+    const ofPublicPort = routes.filter(
+      ({ listener, method }) => listener !== 'admin' && method !== 'OPTIONS',
+    )
+    t.strictSame(
+      inDocument.toSorted(),
+      ofPublicPort.map(({ method, path }) => `${method} ${path}`).toSorted(),
+      '/openapi.json has each route of the public port',
     )
     for (const { line, facts } of documented) {
       const route = routes.find(({ method, path }) => `${method} ${path}` === line)

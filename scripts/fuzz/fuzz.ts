@@ -1,6 +1,6 @@
 // Runs schemathesis against a gateway with a scripted backend, a Redis and files of its own. What it checks of each
 // answer: no 5xx, a status and a code that the document has for this operation, the document's schema, type and headers;
-// and that no route works without a key. hooks.py gives it ids that exist, and a model that does.
+// and that no route works without its key or cookie. hooks.py gives it both, ids that exist, and a model that does.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -10,7 +10,7 @@ import { createInterface } from 'node:readline'
 import { chat } from '../../test/fixtures/backend-model.ts'
 import { startBackend } from '../../test/fixtures/backend.ts'
 import type { Call } from '../../test/fixtures/backend.ts'
-import { spawnGateway } from '../../test/fixtures/gateway.ts'
+import { adminToken, spawnGateway } from '../../test/fixtures/gateway.ts'
 import { teardownOf } from '../../test/fixtures/teardown.ts'
 import { tempDir } from '../../test/fixtures/temp-dir.ts'
 import { ensurePython } from '../model-server/python.ts'
@@ -52,8 +52,6 @@ export async function fuzz(
     'from schemathesis.cli import schemathesis; schemathesis()',
     'run',
     `${gateway.url}/openapi.json`,
-    '--header',
-    `Authorization: Bearer ${key}`,
     '--seed',
     String(seed),
     ...bound,
@@ -68,6 +66,8 @@ export async function fuzz(
       SCHEMATHESIS_HOOKS: 'hooks',
       TOLLGATE_URL: gateway.url,
       TOLLGATE_KEY: key,
+      TOLLGATE_ADMIN_URL: gateway.adminUrl,
+      TOLLGATE_ADMIN_TOKEN: adminToken,
     },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
@@ -119,6 +119,12 @@ plans:
 plugins:
   auth: { failures_per_minute_per_ip: 10000000, refusals_per_minute: 10000000 }
   files: { max_bytes: 64KiB }
+  account:
+    failures_per_minute_per_ip: 10000000
+    max_keys: 1000
+    max_logins: 1000
+    # A provider that nobody can reach: what a log-in there answers then is what the document says.
+    oidc: { issuer: 'http://127.0.0.1:1', client_id: fuzz }
 log: { level: error }
 `
 

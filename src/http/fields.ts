@@ -13,12 +13,15 @@ export function parseFields<S extends z.ZodObject>(body: Buffer, schema: S): z.o
   throw toError(result.error.issues, value)
 }
 
+/** No control character, no half of a surrogate pair. In ranges: not every reader of the JSON Schema knows `\p{Cc}`. */
+const visible = new RegExp(String.raw`^[^\u0000-\u001f\u007f-\u009f\ud800-\udfff]*$`, 'u')
+
 /** Text for people: without control characters, which would end up on an operator's terminal. */
 export function printable(maxLength: number) {
   return z
     .string()
     .max(maxLength, { error: `write at most ${maxLength} characters` })
-    .regex(/^[^\p{Cc}\p{Cs}]*$/u, { error: 'write text without control characters' })
+    .regex(visible, { error: 'write text without control characters' })
 }
 
 function objectIn(body: Buffer, ownKeys: ReadonlySet<string>): object {

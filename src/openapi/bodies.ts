@@ -25,13 +25,14 @@ type Body = NonNullable<Operation['body']>
 
 export const sessionBody: Body & { readonly kind: 'json' } = {
   kind: 'json',
-  schema: schemaOfZod(sessionSchema),
+  schema: zodBody(sessionSchema, 'output'),
   fields: 'schema',
   isOptional: true,
 }
 
-function schemaOfZod(schema: z.ZodType): JsonSchema {
-  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io: 'output', unrepresentable: 'any' })
+/** The JSON Schema of what a body may be. */
+export function zodBody(schema: z.ZodType, io: 'input' | 'output' = 'input'): JsonSchema {
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: 'any' })
   return rest
 }
 

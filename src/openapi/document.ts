@@ -1,8 +1,6 @@
 // The OpenAPI 3.1 document of the public port: the operations of the plugins that are on, with the objects, headers and
 // codes of their answers. It says nothing of what is configured beside that: anybody may read it.
 
-import { errorTable } from '../error-table.ts'
-import type { ErrorCode } from '../errors.ts'
 import { turn } from './bodies.ts'
 import { componentName, ref, schemaOf, unlinked } from './fields.ts'
 import type { Fields, JsonSchema } from './fields.ts'
@@ -11,15 +9,16 @@ import type { Group } from './groups.ts'
 import { headerNamed, requestHeaders, responseHeaders } from './headers.ts'
 import { objects } from './objects.ts'
 import { parseLine } from './operation.ts'
-import type { GoodAnswer, Operation } from './operation.ts'
+import type { Operation } from './operation.ts'
+import { pageObjects } from './page-objects.ts'
 import { events, pieces } from './pieces.ts'
-import { refusalsOf } from './refusals.ts'
+import { SharedResponses, answerOf, refusalResponses } from './responses.ts'
 
 const about = `The public port of this gateway. Every \`GET\` also answers \`HEAD\`. Times are Unix seconds, amounts of money whole balance
 tokens. Objects may get more fields with later versions. Every answer has \`X-Request-Id\`.`
 
-/** `isOn` tells of each plugin whether it is switched on. */
-export function openapi(isOn: (plugin: string) => boolean): JsonSchema {
+/** `isOn` tells of each plugin whether it is switched on; `cookie` is the name of the account page's cookie. */
+export function openapi(isOn: (plugin: string) => boolean, cookie: string): JsonSchema {
   const shown = groups.filter(({ plugin }) => isOn(plugin))
   const shared = new SharedResponses()
   const paths: Record<string, Record<string, unknown>> = {}
@@ -50,6 +49,12 @@ export function openapi(isOn: (plugin: string) => boolean): JsonSchema {
           description:
             'An API key, `tg_live_…`. Each operation names the scope that the key needs.',
         },
+        cookie: {
+          type: 'apiKey',
+          in: 'cookie',
+          name: cookie,
+          description: 'What a log-in on the account page has set. No script can read it.',
+        },
       },
       schemas: schemas(),
       headers: Object.fromEntries(
@@ -67,9 +72,12 @@ export function openapi(isOn: (plugin: string) => boolean): JsonSchema {
   }
 }
 
+/** What the rest of a path is. */
+const restOf = (path: string) => (path.startsWith('/account/') ? 'file' : 'id')
+
 /** `/v1/models/*` as `/v1/models/{id}`. */
 export function templated(path: string): string {
-  return path.replace('*', '{id}').replaceAll(/:(\w+)/g, '{$1}')
+  return path.replace('*', `{${restOf(path)}}`).replaceAll(/:(\w+)/g, '{$1}')
 }
 
 function serversOf(path: string): Record<string, unknown> {
@@ -86,7 +94,11 @@ interface Within {
 
 function operationOf(operation: Operation, { group, path, shared }: Within): JsonSchema {
   const { id, title, access, text = '', after = '', body, replies } = operation
-  const unscoped = { anybody: 'Needs no key.', 'any-key': 'Needs any key.' }
+  const unscoped = {
+    anybody: 'Needs no key.',
+    'any-key': 'Needs any key.',
+    cookie: "Needs the page's cookie.",
+  }
   const needs =
     unscoped[access as keyof typeof unscoped] ?? `Needs a key with the scope \`${access}\`.`
   const description = [needs, text, after].filter((one) => one !== '').join('\n\n')
@@ -112,6 +124,7 @@ function operationOf(operation: Operation, { group, path, shared }: Within): Jso
 
 function securityOf(access: Operation['access']): readonly object[] {
   if (access === 'anybody') return []
+  if (access === 'cookie') return [{ cookie: [] }]
   return [{ key: access === 'any-key' ? [] : [access] }]
 }
 
@@ -123,7 +136,7 @@ function pathParameters(path: string, { params = {} }: Operation, { id }: Group)
   const names = [...path.matchAll(/:(\w+)|(\*)/g)].map(([, name, star]) => name ?? star ?? '')
   return names.map((name) => {
     const own = { schema: { type: 'string', minLength: 1 }, description: params[name] ?? '' }
-    const shown = name === '*' ? 'id' : name
+    const shown = name === '*' ? restOf(path) : name
     return { name: shown, in: 'path', required: true, ...(params[name] ? own : known[name]) }
   })
 }
@@ -155,116 +168,8 @@ function requestBodyOf(body: NonNullable<Operation['body']>): JsonSchema {
   return { required: !isOptional, content: { [type]: { schema: body.schema } } }
 }
 
-/** `required` are names of headers that every answer of its status has. */
-function headersOf(names: readonly string[], required: readonly string[] = []): JsonSchema {
-  const all = ['X-Request-Id', ...names]
-  return Object.fromEntries(
-    all.map((name) => {
-      const { says, schema } = headerNamed(responseHeaders, name)
-      const isRequired = name === 'X-Request-Id' || required.includes(name)
-      return isRequired
-        ? [name, { description: unlinked(says), required: true, schema }]
-        : [name, { $ref: `#/components/headers/${name}` }]
-    }),
-  )
-}
-
-const ofLimits = ['limit', 'remaining', 'reset'].map((what) => `x-ratelimit-${what}-requests`)
-
-function answerOf({ says, content, headers = [] }: GoodAnswer, operation: Operation): JsonSchema {
-  const { repeats, access } = operation
-  const more = [
-    ...(repeats ? ['Idempotent-Replayed'] : []),
-    ...(access === 'anybody' ? [] : ofLimits),
-  ]
-  const types = Object.entries(content ?? {}).map(([type, schema]) => [type, { schema }])
-  return {
-    description: capital(unlinked(says)),
-    headers: headersOf([...headers, ...more]),
-    ...(types.length > 0 && { content: Object.fromEntries(types) }),
-  }
-}
-
-const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1)
-
-/** A backend's own refusal has these statuses (chat/backend-status.ts). */
-const passed = [400, 404, 413, 422]
-
-function refusalResponses(operation: Operation, shared: SharedResponses): JsonSchema {
-  const refusals = refusalsOf(operation)
-  const statuses = new Set([...refusals.keys(), ...(operation.passesRefusals ? passed : [])])
-  const all = [...statuses]
-    .toSorted((a, b) => a - b)
-    .map((status) => {
-      const codes = refusals.get(status) ?? []
-      const isPassed = operation.passesRefusals === true && passed.includes(status)
-      return [status, shared.referTo(status, refusalOf(status, codes, isPassed))]
-    })
-  return Object.fromEntries(all)
-}
-
-function refusalOf(
-  status: number,
-  codes: readonly (readonly [ErrorCode, string])[],
-  isPassed: boolean,
-): JsonSchema {
-  const lines = codes.map(([code, note]) => {
-    const { message } = errorTable[code]
-    return `- \`${code}\`${unlinked(note)}: ${message}`
-  })
-  if (isPassed) lines.push("- The backend's own refusal.")
-  const own = errorWith(codes.map(([code]) => code))
-  const schema = isPassed
-    ? { anyOf: [...(codes.length > 0 ? [own] : []), ref('Backend error')] }
-    : own
-  return {
-    description: lines.join('\n'),
-    headers: headersOf(mayHave(status), mustHave[status]),
-    content: { 'application/json': { schema } },
-  }
-}
-
-function errorWith(codes: readonly ErrorCode[]): JsonSchema {
-  const code = { type: 'string', enum: codes }
-  const error = { type: 'object', properties: { code } }
-  return { allOf: [ref('Error'), { type: 'object', properties: { error } }] }
-}
-
-const wait = ['Retry-After', 'retry-after-ms']
-const mustHave: Readonly<Record<number, readonly string[]>> = {
-  401: ['WWW-Authenticate'],
-  405: ['Allow'],
-  429: wait,
-  503: wait,
-}
-
-function mayHave(status: number): readonly string[] {
-  const own = mustHave[status] ?? []
-  return [...own, ...(status === 409 ? wait : []), 'X-Should-Retry']
-}
-
-/** Operations with the same response refer to one place in the document. */
-class SharedResponses {
-  readonly components: Record<string, JsonSchema> = {}
-  readonly #names = new Map<string, string>()
-
-  referTo(status: number, response: JsonSchema): JsonSchema {
-    const text = JSON.stringify(response)
-    const name = this.#names.get(text) ?? this.#add(status, text, response)
-    return { $ref: `#/components/responses/${name}` }
-  }
-
-  #add(status: number, text: string, response: JsonSchema): string {
-    const taken = Object.keys(this.components).filter((one) => one.startsWith(`E${status}`)).length
-    const name = taken === 0 ? `E${status}` : `E${status}-${taken + 1}`
-    this.#names.set(text, name)
-    this.components[name] = response
-    return name
-  }
-}
-
 function schemas(): JsonSchema {
-  const named = Object.entries<Fields>({ ...objects, ...pieces })
+  const named = Object.entries<Fields>({ ...objects, ...pageObjects, ...pieces })
   return {
     ...Object.fromEntries(named.map(([title, fields]) => [componentName(title), schemaOf(fields)])),
     Part: { anyOf: [ref('Text part'), ref('Image part'), ref('File part')] },

@@ -5,6 +5,7 @@ import { chatRoutes, modelRoutes } from './chat-routes.ts'
 import { docsRoutes } from './docs-routes.ts'
 import { fileRoutes } from './file-routes.ts'
 import type { Operations } from './operation.ts'
+import { pageRoutes } from './page-routes.ts'
 import { sessionRoutes } from './session-routes.ts'
 
 export interface Group {
@@ -50,6 +51,13 @@ export const groups: readonly Group[] = [
     title: 'Billing',
     says: 'What is left, and where it went.',
     operations: billingRoutes,
+  },
+  {
+    plugin: 'account',
+    title: 'Account page',
+    says: "The page under `/account`, and its own API. That takes the page's cookie in place of a key, and what changes something only from the page's own origin.",
+    operations: pageRoutes,
+    id: { prefix: 'key', says: "A key's id." },
   },
   {
     plugin: 'docs',

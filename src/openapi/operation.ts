@@ -46,7 +46,7 @@ export interface Operation {
   readonly id: string
   /** A few words. */
   readonly title: string
-  readonly access: Exclude<Route['access'], 'admin-token' | 'cookie'>
+  readonly access: Exclude<Route['access'], 'admin-token'>
   readonly query?: Query
   /** docs/api.md has the table of the query here, under this name; otherwise under Conventions. */
   readonly queryAnchor?: string
@@ -65,6 +65,8 @@ export interface Operation {
   readonly codes?: Codes
   /** Paragraphs after what is answered. */
   readonly after?: string
+  /** 429 and 503 may be pages, for people. */
+  readonly refusesWithPage?: boolean
   /** A backend's own refusal may come through. */
   readonly passesRefusals?: boolean
 }

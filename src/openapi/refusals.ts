@@ -29,6 +29,17 @@ const ofKeys: readonly ErrorCode[] = [
   'ledger_unavailable',
 ]
 
+const ofCookies: readonly ErrorCode[] = [
+  'invalid_parameter',
+  'missing_parameter',
+  'unknown_parameter',
+  'not_logged_in',
+  'account_suspended',
+  'origin_not_allowed',
+  'rate_limit_exceeded',
+  'ledger_unavailable',
+]
+
 const ofBodies: readonly ErrorCode[] = ['invalid_json', 'body_too_large', 'unsupported_media_type']
 
 const ofRepetition: readonly ErrorCode[] = ['idempotency_in_progress', 'idempotency_key_reused']
@@ -38,10 +49,12 @@ export type Refusals = ReadonlyMap<number, readonly (readonly [ErrorCode, string
 
 /** All that the route may refuse with. */
 export function refusalsOf({ access, body, repeats, codes = {} }: Operation): Refusals {
-  const needsKey = access !== 'anybody'
+  const needsCookie = access === 'cookie'
+  const needsKey = access !== 'anybody' && !needsCookie
   const shared = [
     ...ofAll,
     ...(needsKey ? ofKeys : []),
+    ...(needsCookie ? ofCookies : []),
     ...(needsKey && access !== 'any-key' ? (['insufficient_scope'] as const) : []),
     ...(body ? ofBodies : []),
     ...(repeats ? ofRepetition : []),

@@ -3,6 +3,12 @@
 // no salt and comparing it needs no constant time.
 
 import { hash, randomBytes } from 'node:crypto'
+import { z } from '../config/schema.ts'
+
+/** What a log-in sends. */
+export const entering = z.strictObject({
+  link: z.string({ error: 'write what the link has after #link=' }),
+})
 
 /** A text that lets in, with what Redis has of it. */
 export interface Entry {

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { z } from '../../src/config/schema.ts'
-import { parseFields } from '../../src/http/fields.ts'
+import { parseFields, printable } from '../../src/http/fields.ts'
 
 const schema = z.strictObject({
   name: z.string({ error: 'write text' }),
@@ -36,4 +36,12 @@ t.test('each fault has its code and its field', async (t) => {
   ]
   for (const [text, code, param] of cases) t.throws(() => parse(text), { code, param }, text)
   t.throws(() => parseFields(Buffer.from([0x7b, 0xff, 0x7d]), schema), { code: 'invalid_json' })
+})
+
+t.test('text for people has no control characters', async (t) => {
+  const text = printable(10)
+  for (const good of ['', 'é 😀', '"<b>', '\u00a0']) t.ok(text.safeParse(good).success, good)
+  for (const bad of ['\0', 'a\nb', '\u001b[', '\u007f', '\u0085', '\ud83d', 'x'.repeat(11)]) {
+    t.notOk(text.safeParse(bad).success, JSON.stringify(bad))
+  }
 })

@@ -9,7 +9,7 @@ import { parseLine } from '../../src/openapi/operation.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-const all = openapi(() => true)
+const all = openapi(() => true, 'tollgate')
 const text = JSON.stringify(all)
 
 /** By `GET /v1/models`, with `:id` as `{id}`. */
@@ -62,7 +62,7 @@ t.test('it has each operation, with ids that differ', async (t) => {
 })
 
 t.test('a plugin that is off has no operation', async (t) => {
-  const found = operationsIn(openapi((plugin) => plugin !== 'files'))
+  const found = operationsIn(openapi((plugin) => plugin !== 'files', 'tollgate'))
   t.notOk([...found.keys()].some((line) => line.includes('/files')))
   t.ok(found.has('GET /api/chat/sessions'))
 })
@@ -70,7 +70,7 @@ t.test('a plugin that is off has no operation', async (t) => {
 t.test('each refusal of the table of errors is of some operation', async (t) => {
   // Of the other port, of streams only, and one that no route sends.
   const other =
-    /admin|^not_logged|^invalid_link|^log_?in_|^key_limit|^origin_|^account_(not|in_use|deleted)|^key_not|^invalid_configuration|^message_cancelled|^context_length|^reference_reused/
+    /admin|^log_?in_|^account_(not|in_use|deleted)|^invalid_configuration|^message_cancelled|^context_length|^reference_reused/
   for (const code of Object.keys(errorTable)) {
     if (other.test(code)) continue
     t.ok(text.includes(`"${code}"`), code)
@@ -82,6 +82,7 @@ t.test('each operation that needs a key says so, with its scope', async (t) => {
   t.strictSame(found.get('GET /openapi.json')?.['security'], [])
   t.strictSame(found.get('GET /v1/models')?.['security'], [{ key: [] }])
   t.strictSame(found.get('POST /v1/chat')?.['security'], [{ key: ['chat'] }])
+  t.strictSame(found.get('GET /account/api/me')?.['security'], [{ cookie: [] }])
 })
 
 t.test('what is under /api is also under /v1/api', async (t) => {

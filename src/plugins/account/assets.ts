@@ -7,6 +7,8 @@ import type { Exchange, Route } from '../../exchange.ts'
 import { createAssets, packageFile } from '../../http/assets.ts'
 import { protect } from './headers.ts'
 
+const packages = 'packages/'
+
 /** By their names under `/account/`: a package, and a file in it. */
 const ofPackages: Readonly<Record<string, readonly [name: string, file: string]>> = {
   'packages/uplot.js': ['uplot', 'dist/uPlot.esm.js'],
@@ -34,7 +36,11 @@ export function assetRoutes(): readonly Route[] {
       ...answering(() => answer(x, nameOf(x)))(x),
     }),
   })
-  return [get('/account', () => 'index.html'), get('/account/*', ({ params }) => params['*'] ?? '')]
+  return [
+    get('/account', () => 'index.html'),
+    get('/account/:file', ({ params }) => params['file'] ?? ''),
+    get(`/account/${packages}*`, ({ params }) => packages + (params['*'] ?? '')),
+  ]
 }
 
 function ownFiles() {

@@ -13,17 +13,13 @@ import type { Gateway } from '../../plugin.ts'
 import { setCookie } from '../../portal/cookie.ts'
 import type { Login, Portal } from '../../portal/portal.ts'
 import type { Provider } from '../../portal/provider.ts'
-import { entryOf } from '../../portal/secrets.ts'
+import { entering, entryOf } from '../../portal/secrets.ts'
 import { portalSettings, returnUrl } from '../../portal/settings.ts'
 import { keys } from '../../redis/keys.ts'
 import { asked } from '../../redis/asked.ts'
 import { refuseOtherSites } from './access.ts'
 import type { Access } from './access.ts'
 import { protect } from './headers.ts'
-
-const entering = z.strictObject({
-  link: z.string({ error: 'write what the link has after #link=' }),
-})
 
 export const linking = z.strictObject({
   return_url: z.string({ error: 'write a URL' }).optional(),

@@ -9,6 +9,8 @@ import type { Answer, Exchange, Route } from '../../exchange.ts'
 import { assetAnswer, assetOf, createAssets, packageFile } from '../../http/assets.ts'
 import { openapi } from '../../openapi/document.ts'
 import type { Plugin } from '../../plugin.ts'
+import { cookieName } from '../../portal/cookie.ts'
+import { pageOrigin } from '../../portal/settings.ts'
 
 const own = (name: string) => [name, join(import.meta.dirname, name)] as const
 const ofViewer = (name: string) => [name, packageFile('swagger-ui-dist', name)] as const
@@ -24,7 +26,8 @@ export const docs: Plugin = {
   name: 'docs',
   schema: noKeys,
   async setup({ config }) {
-    const text = JSON.stringify(openapi((plugin) => config.plugins.has(plugin)))
+    const cookie = cookieName('tollgate', pageOrigin(config).isSecure)
+    const text = JSON.stringify(openapi((plugin) => config.plugins.has(plugin), cookie))
     const document = await assetOf(Buffer.from(text), 'application/json')
     return {
       routes: [
