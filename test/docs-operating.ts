@@ -24,8 +24,12 @@ const backend = await startBackend(t, (call) =>
 const targets = `{ targets: [{ url: '${backend.url}' }] }`
 const broken = `{ url: '${backend.url}', model: broken }`
 const second = `{ targets: [${broken}, { url: '${backend.url}', priority: 2 }] }`
+const sdk = `import { TracerProvider } from '@opentelemetry/sdk-trace'
+export const provider = new TracerProvider()`
+const folder = t.testdir({ 'provider.mjs': sdk })
 const gateway = await startGateway(t, {
-  yaml: `models: { m: ${targets}, silent: ${targets}, broken: ${targets}, second: ${second} }`,
+  yaml: `models: { m: ${targets}, silent: ${targets}, broken: ${targets}, second: ${second} }
+plugins: { traces: { sdk: '${folder}/provider.mjs' } }`,
 })
 const shadow = await startGateway(t, {
   redis: gateway.redis,
