@@ -9,26 +9,26 @@
 import type { Span } from './risks.ts'
 
 /** What a server that runs says of itself; the times are those of performance.now(). */
-export interface Seen {
+export interface ServerView {
   readonly askedAt: number
   readonly answeredAt: number
   readonly isPrimary: boolean
   /** A replica that is connected to its primary, and has its data. */
   readonly isLinked: boolean
   /** Where it is, in the history that it writes or follows. */
-  readonly at: Position
+  readonly at: Reached
   /** Where it has left the history that it was in before. */
-  readonly left: Position
+  readonly left: Reached
 }
 
-export interface Position {
+export interface Reached {
   /** The id of the history. */
   readonly id: string
   readonly offset: number
 }
 
 /** Where each history, by its id, begins in another one; undefined if it begins with nothing. */
-export type Origins = Map<string, Position | undefined>
+export type Origins = Map<string, Reached | undefined>
 
 /** A primary has become a replica. */
 export interface Demotion {
@@ -48,7 +48,7 @@ interface Reign {
 }
 
 /** All that was acknowledged before `askedAt` is at this position, or before it. */
-interface Sample extends Position {
+interface Sample extends Reached {
   readonly askedAt: number
 }
 
@@ -63,7 +63,7 @@ export class Lineage {
   /** When it was last known to take no writes. */
   #idleAt: number | undefined
   /** What it said last, in a history that is known. */
-  #known: Seen | undefined
+  #known: ServerView | undefined
 
   /** All servers have the same `origins`. */
   constructor(origins: Origins, onDemotion: (demotion: Demotion) => void) {
@@ -76,7 +76,7 @@ export class Lineage {
     return !this.#isPrimary && this.#reigns.length > 0
   }
 
-  saw(seen: Seen): void {
+  saw(seen: ServerView): void {
     if (seen.isPrimary) this.#sawPrimary(seen)
     else this.#sawReplica(seen)
     this.#isPrimary = seen.isPrimary
@@ -92,7 +92,7 @@ export class Lineage {
     this.#idleAt = at
   }
 
-  #sawPrimary(seen: Seen): void {
+  #sawPrimary(seen: ServerView): void {
     const { at, askedAt } = seen
     if (!this.#origins.has(at.id)) this.#origins.set(at.id, this.#originOf(seen))
     let reign = this.#reigns.at(-1)
@@ -103,7 +103,7 @@ export class Lineage {
     reign.samples.push({ ...at, askedAt })
   }
 
-  #originOf({ left }: Seen): Position | undefined {
+  #originOf({ left }: ServerView): Reached | undefined {
     if (this.#origins.has(left.id)) return left
     if (!this.#known) return undefined
     // It was started again. The file of a primary has all that it had acknowledged, that of a replica what it had.
@@ -111,7 +111,7 @@ export class Lineage {
     return isPrimary ? { ...at, offset: Infinity } : at
   }
 
-  #sawReplica({ askedAt, answeredAt, isLinked, at, left }: Seen): void {
+  #sawReplica({ askedAt, answeredAt, isLinked, at, left }: ServerView): void {
     // A primary that died may have been one for a moment after its start.
     if (this.#isPrimary && this.#isDead) {
       this.#reigns.push({ from: this.#idleAt ?? askedAt, to: undefined, samples: [] })
@@ -143,8 +143,8 @@ export class Lineage {
   }
 }
 
-function isPart({ id, offset }: Position, history: string, origins: Origins): boolean {
-  let end: Position | undefined = { id: history, offset: Infinity }
+function isPart({ id, offset }: Reached, history: string, origins: Origins): boolean {
+  let end: Reached | undefined = { id: history, offset: Infinity }
   while (end && end.id !== id) end = origins.get(end.id)
   return end !== undefined && offset <= end.offset
 }

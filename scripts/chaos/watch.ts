@@ -7,7 +7,7 @@ import { parseInfo } from '../../src/redis/server-kind.ts'
 import type { RedisNode } from '../../test/fixtures/redis-node.ts'
 import { until } from '../../test/fixtures/until.ts'
 import { Lineage } from './lineage.ts'
-import type { Origins, Seen } from './lineage.ts'
+import type { Origins, ServerView } from './lineage.ts'
 import type { Risks } from './risks.ts'
 
 export interface Watch {
@@ -96,7 +96,7 @@ function follow(t: Pick<Test, 'teardown'>, node: RedisNode, lineage: Lineage): L
   return look
 }
 
-function seenIn(text: string, askedAt: number): Seen {
+function seenIn(text: string, askedAt: number): ServerView {
   const info = parseInfo(text)
   const position = (id: string, offset: string) => ({
     id: info.get(id) ?? '',

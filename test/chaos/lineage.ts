@@ -2,11 +2,11 @@
 
 import t from 'tap'
 import { Lineage } from '../../scripts/chaos/lineage.ts'
-import type { Demotion, Origins, Position, Seen } from '../../scripts/chaos/lineage.ts'
+import type { Demotion, Origins, Reached, ServerView } from '../../scripts/chaos/lineage.ts'
 
-const none: Position = { id: '0'.repeat(40), offset: -2 }
+const none: Reached = { id: '0'.repeat(40), offset: -2 }
 
-const said = (askedAt: number, at: Position, more: Partial<Seen> = {}): Seen => ({
+const said = (askedAt: number, at: Reached, more: Partial<ServerView> = {}): ServerView => ({
   askedAt,
   answeredAt: askedAt + 1,
   isPrimary: true,
@@ -16,7 +16,7 @@ const said = (askedAt: number, at: Position, more: Partial<Seen> = {}): Seen => 
   ...more,
 })
 
-const followed = (askedAt: number, at: Position, left = none): Seen =>
+const followed = (askedAt: number, at: Reached, left = none): ServerView =>
   said(askedAt, at, { isPrimary: false, isLinked: true, left })
 
 function servers() {
@@ -26,9 +26,9 @@ function servers() {
   return { demotions, one: server(), two: server(), three: server() }
 }
 
-const a = (offset: number): Position => ({ id: 'a', offset })
-const b = (offset: number): Position => ({ id: 'b', offset })
-const c = (offset: number): Position => ({ id: 'c', offset })
+const a = (offset: number): Reached => ({ id: 'a', offset })
+const b = (offset: number): Reached => ({ id: 'b', offset })
+const c = (offset: number): Reached => ({ id: 'c', offset })
 
 t.test('what the new primary lacks may be lost, up to the demotion', async (t) => {
   const { demotions, one, two } = servers()
