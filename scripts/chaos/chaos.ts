@@ -3,11 +3,13 @@
 import type { Test } from 'tap'
 import { refOf } from '../../test/fixtures/money.ts'
 import { seeded } from '../../test/fixtures/random.ts'
+import { Bounds } from './bounds.ts'
 import { Chatter } from './chats.ts'
 import type { Customer, Surroundings } from './customer.ts'
 import { Outcomes } from './outcomes.ts'
 import { Payer } from './payments.ts'
 import { play } from './play.ts'
+import type { FailOver } from './risks.ts'
 import { Keeper } from './shelves.ts'
 import type { StateKind } from './state.ts'
 import { Talker } from './talks.ts'
@@ -27,8 +29,8 @@ export interface ChaosOptions {
 
 export interface ChaosReport {
   readonly outcomes: Outcomes
-  /** How often another node of Redis became a primary without all that the last one had. */
-  readonly failOvers: number
+  /** All, whoever has caused them. */
+  readonly failOvers: readonly FailOver[]
   /** What was checked, and how often. */
   readonly checked: Readonly<Record<string, number>>
   /** What these have lost, as they may, and how much. */
@@ -39,6 +41,13 @@ export interface ChaosReport {
 
 const crowd = { chatters: 8, talkers: 6, keepers: 3, payers: 2 }
 const funds = 1_000_000_000
+
+/** How long the last faults may take, and Redis until it is healthy. */
+const healingMs = 180_000
+/** Longer than a message takes, and a call that nobody answers. */
+const customersMs = 180_000
+/** Each part of the checks, of which there are thousands. */
+const checkingMs = 600_000
 
 export async function chaos(
   t: Pick<Test, 'teardown'>,
@@ -52,23 +61,37 @@ export async function chaos(
   const { everybody, keepers } = customers
   const stopping = new AbortController()
   t.teardown(() => stopping.abort())
-  const living = everybody.map((one) => one.live(stopping.signal))
+  const bounds = new Bounds()
+  const living = Promise.all(everybody.map((one) => one.live(stopping.signal)))
   const playing = play(world, { ...options, random, outcomes })
   // A customer who gives up ends the run.
-  const givingUp = Promise.all(living).then(() => playing)
-  await Promise.race([playing, givingUp])
+  const nightMs = 1000 * options.seconds + healingMs
+  await bounds.wait('faults', nightMs, Promise.race([playing, living.then(() => playing)]))
   stopping.abort()
   say('All is healed: the customers end what they have begun.')
-  await givingUp
+  await bounds.wait('customers', customersMs, living)
   say('They have: holds and settlements come to rest.')
-  const accounts = everybody.map(({ account }) => account)
-  const broken = [...(await comeToRest(world, accounts)), ...(await booksAreEven(world, accounts))]
+  const broken = await bounds.wait('the books', checkingMs, checkBooks(world, everybody))
   say('Every promise is checked.')
-  await verifyAll(world, customers)
-  for (const line of await filesInOrder(t, world)) keeperOf(keepers, line).judgeLeft(line)
-  broken.push(...everybody.flatMap((one) => one.broken), ...(await leaveNothing(world)))
+  await bounds.wait('checks of customers', checkingMs, verifyAll(world, customers))
+  await bounds.wait('checks of files', checkingMs, verifyFiles(t, world, keepers))
+  const left = [...(await leaveNothing(world)), ...bounds.left]
   const { failOvers } = world.risks
-  return { outcomes, failOvers, checked: sumsOf(customers), lost: lossesOf(customers), broken }
+  return {
+    outcomes,
+    failOvers,
+    checked: sumsOf(customers),
+    lost: lossesOf(customers),
+    broken: [...(broken ?? []), ...everybody.flatMap((one) => one.broken), ...left],
+  }
+}
+
+async function checkBooks(
+  world: World,
+  everybody: readonly Customer[],
+): Promise<readonly string[]> {
+  const accounts = everybody.map(({ account }) => account)
+  return [...(await comeToRest(world, accounts)), ...(await booksAreEven(world, accounts))]
 }
 
 /** The one whom the line is about. */
@@ -108,12 +131,25 @@ type MakeArgs = ConstructorParameters<typeof Customer>
 
 async function verifyAll(world: World, customers: Customers): Promise<void> {
   const { chatters, talkers, keepers, payers } = customers
+  await world.state.settled()
   const entries = ({ account }: Customer) => entriesOf(world.witness.gateway, account)
   for (const one of chatters) one.verify(await entries(one))
   for (const one of payers) one.verify(await entries(one))
   for (const one of talkers) await one.verify(await entries(one))
   for (const one of keepers) await one.verify()
+  // There may have been another fail-over meanwhile.
+  await world.state.settled()
   for (const one of customers.everybody) one.judgeMissing()
+}
+
+async function verifyFiles(
+  t: Pick<Test, 'teardown'>,
+  world: World,
+  keepers: readonly Keeper[],
+): Promise<void> {
+  const lines = await filesInOrder(t, world)
+  await world.state.settled()
+  for (const line of lines) keeperOf(keepers, line).judgeLeft(line)
 }
 
 function lossesOf({ chatters, everybody }: Customers): ReadonlyMap<string, number> {

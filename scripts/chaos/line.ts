@@ -42,7 +42,9 @@ export async function startLine(t: Pick<Test, 'teardown'>, to: NetConnectOpts): 
   const { port } = await listenOn(t, server)
   const cut = () => {
     for (const [client, far] of pairs) {
-      client.resetAndDestroy()
+      // Node can't reset a socket whose end is under way: the socket never closes, and the process never ends.
+      if (client.writableEnded) client.destroy()
+      else client.resetAndDestroy()
       far.destroy()
     }
   }

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Test } from 'tap'
 import { isRunning } from '../../src/data/lock.ts'
 import { fillDisk, freeDisk } from '../../test/fixtures/full-disk.ts'
-import { freePort } from '../../test/fixtures/free-port.ts'
+import { lastingPort } from '../../test/fixtures/free-port.ts'
 import { spawnGateway } from '../../test/fixtures/gateway.ts'
 import type { GatewaySetup, OwnProcess } from '../../test/fixtures/gateway.ts'
 import { childrenOf } from '../../test/fixtures/process.ts'
@@ -73,8 +73,8 @@ export class Place implements Lines {
       isBare: true,
       redisUrl: parts.redisYaml,
       yaml: yamlFor(parts, toStore),
-      port: await freePort(),
-      adminPort: await freePort(),
+      port: await lastingPort(),
+      adminPort: await lastingPort(),
       dataDir: join(folder, 'data'),
       env: detours(toRedis),
       flags: detourFlags,

@@ -3,6 +3,7 @@
 import { table } from '../table.ts'
 import type { ChaosReport } from './chaos.ts'
 import { kinds } from './outcomes.ts'
+import type { FailOver } from './risks.ts'
 
 const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]) =>
   a.localeCompare(b)
@@ -20,13 +21,25 @@ export function textOf({ outcomes, failOvers, checked, lost, broken }: ChaosRepo
     table(['fault', 'times', 'seconds', ...kinds], faults),
     table(['answer', 'times'], [...outcomes.answers].sort(byName)),
     table(['checked', 'count'], Object.entries(checked)),
-    lostText(failOvers, lost),
+    failOverTable(failOvers),
+    lostText(lost),
     broken.length === 0 ? 'No promise was broken.' : `Broken:\n${broken.join('\n')}`,
   ].join('\n\n')
 }
 
-function lostText(failOvers: number, lost: ReadonlyMap<string, number>): string {
-  const said = `Another node became a primary ${failOvers} times, with what had reached it`
-  if (lost.size === 0) return `${said}: nothing was lost.`
-  return `${said}. What was lost, as it may be:\n\n${table(['lost', 'count'], [...lost])}`
+/** At risk: what a primary acknowledged in this time may be lost. */
+function failOverTable(failOvers: readonly FailOver[]): string {
+  const rows = [true, false].map((isPlanned) => {
+    const some = failOvers.filter((one) => one.isPlanned === isPlanned)
+    const spans = some.flatMap(({ atRisk }) => atRisk)
+    const ms = spans.reduce((sum, { from, to }) => sum + to - from, 0)
+    const risky = some.filter(({ atRisk }) => atRisk.length > 0)
+    return [isPlanned ? 'planned' : 'unplanned', some.length, risky.length, ms / 1000]
+  })
+  return table(['fail-overs', 'times', 'with a risk', 'seconds at risk'], rows)
+}
+
+function lostText(lost: ReadonlyMap<string, number>): string {
+  if (lost.size === 0) return 'Nothing was lost by a fail-over.'
+  return `What was lost by fail-overs, as it may be:\n\n${table(['lost', 'count'], [...lost])}`
 }

@@ -10,10 +10,12 @@ export interface Span {
 }
 
 export interface FailOver {
-  /** What was acknowledged within this time may be lost. */
-  readonly acknowledged: Span
-  /** When every gateway could reach the next primary. */
+  /** What was acknowledged within these times may be lost. */
+  readonly atRisk: readonly Span[]
+  /** When the old primary followed the new one, which every gateway could reach then. */
   readonly healedAt: number
+  /** It was the aim of a fault. Others come from a machine that is too busy. */
+  readonly isPlanned: boolean
 }
 
 /** How long a gateway may take to find the next primary and to send its writes again. */
@@ -23,8 +25,8 @@ export class Risks {
   readonly #failOvers: FailOver[] = []
   readonly #kills: { readonly gateway: string; readonly at: number }[] = []
 
-  get failOvers(): number {
-    return this.#failOvers.length
+  get failOvers(): readonly FailOver[] {
+    return this.#failOvers
   }
 
   add(failOver: FailOver): void {
@@ -38,13 +40,13 @@ export class Risks {
 
   /** Whether a write that was acknowledged within this time may be lost. */
   mayForget(span: Span): boolean {
-    return this.#failOvers.some(({ acknowledged }) => overlap(acknowledged, span))
+    return this.#failOvers.some(({ atRisk }) => overlapAny(atRisk, span))
   }
 
   /** Whether the charge of what this gateway did within this time may be lost. */
   mayForgetCharge(gateway: string, span: Span): boolean {
-    return this.#failOvers.some(({ acknowledged, healedAt }) => {
-      if (!overlap(acknowledged, span)) return false
+    return this.#failOvers.some(({ atRisk, healedAt }) => {
+      if (!overlapAny(atRisk, span)) return false
       const keeping = { from: span.from, to: healedAt + replayMs }
       return this.#kills.some((one) => one.gateway === gateway && within(one.at, keeping))
     })
@@ -53,4 +55,5 @@ export class Risks {
 
 const within = (at: number, { from, to }: Span): boolean => from <= at && at <= to
 
-const overlap = (one: Span, other: Span): boolean => one.from <= other.to && other.from <= one.to
+const overlapAny = (some: readonly Span[], { from, to }: Span): boolean =>
+  some.some((one) => one.from <= to && from <= one.to)

@@ -1,10 +1,9 @@
 // Where the gateways keep their state: one Redis, a Cluster of six nodes, or a primary that Sentinels watch; and what
-// breaks there. What a fail-over may have lost is noted in `risks`.
+// breaks there. What a fail-over may have lost is noted in `risks`, by watch.ts.
 
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Test } from 'tap'
 import type { RedisConfig } from '../../src/config/config.ts'
-import { parseInfo } from '../../src/redis/server-kind.ts'
 import { outlivesKills } from '../../test/fixtures/aof.ts'
 import { startCluster } from '../../test/fixtures/redis-cluster.ts'
 import type { RedisCluster } from '../../test/fixtures/redis-cluster.ts'
@@ -17,6 +16,8 @@ import { until } from '../../test/fixtures/until.ts'
 import { oneOf } from './fault.ts'
 import type { Chance, Fault } from './fault.ts'
 import type { Risks } from './risks.ts'
+import { watchFailOvers } from './watch.ts'
+import type { Watch } from './watch.ts'
 
 export const stateKinds = ['single', 'cluster', 'sentinel'] as const
 export type StateKind = (typeof stateKinds)[number]
@@ -30,6 +31,8 @@ export interface State {
   readonly faults: readonly Fault[]
   /** Resolves when all servers run and agree. */
   healthy(): Promise<void>
+  /** Resolves when it is known what each fail-over up to now has lost. */
+  settled(): Promise<void>
 }
 
 type Teardown = Pick<Test, 'teardown'>
@@ -54,13 +57,15 @@ async function singleState(t: Teardown): Promise<State> {
     async healthy() {
       await node.client.ping()
     },
+    settled: () => Promise.resolve(),
   }
 }
 
 async function clusterState(t: Teardown, risks: Risks): Promise<State> {
   const cluster = await startCluster(t)
   const { yaml, config, nodes } = cluster
-  const failing = (strike: Strike) => (chance: Chance) => underWatch(cluster, risks, strike, chance)
+  const watch = watchFailOvers(t, nodes, risks)
+  const failing = (strike: Strike) => (chance: Chance) => expected(cluster, watch, strike, chance)
   return {
     yaml,
     config,
@@ -68,7 +73,7 @@ async function clusterState(t: Teardown, risks: Risks): Promise<State> {
     faults: [
       ofRedis('a primary is killed', 8000, failing(killing)),
       ofRedis('a primary is frozen', 8000, failing(freezing)),
-      ofRedis('a primary hands over', 1000, ({ ms, random }) => handOver(cluster, ms, random)),
+      ofRedis('a primary hands over', 1000, failing(handingOver(cluster))),
       ofRedis('a replica is killed', 3000, async ({ ms, random }) => {
         const primary = oneOf(await cluster.primaries(), random)
         const [replica] = await cluster.replicasOf(primary)
@@ -78,6 +83,7 @@ async function clusterState(t: Teardown, risks: Risks): Promise<State> {
       ofRedis("an account's slot moves", 1000, ({ random }) => moveSlot(cluster, random)),
     ],
     healthy: () => cluster.healthy(),
+    settled: () => watch.settled(),
   }
 }
 
@@ -88,7 +94,8 @@ async function sentinelState(t: Teardown, risks: Risks): Promise<State> {
     healthy: () => group.healthy(),
     primaries: async () => [await group.primary()],
   }
-  const failing = (strike: Strike) => (chance: Chance) => underWatch(watched, risks, strike, chance)
+  const watch = watchFailOvers(t, nodes, risks)
+  const failing = (strike: Strike) => (chance: Chance) => expected(watched, watch, strike, chance)
   return {
     yaml,
     config,
@@ -109,6 +116,7 @@ async function sentinelState(t: Teardown, risks: Risks): Promise<State> {
       }),
     ],
     healthy: () => group.healthy(),
+    settled: () => watch.settled(),
   }
 }
 
@@ -131,8 +139,8 @@ async function killed(node: RedisNode, ms: number): Promise<void> {
   await node.restart()
 }
 
-/** Breaks a primary. Resolves with the time of its death, if another node had its place before it came back. */
-type Strike = (primary: RedisNode, how: Striking) => Promise<number | undefined>
+/** Breaks a primary, or has another server take its place. */
+type Strike = (primary: RedisNode, how: Striking) => Promise<void>
 
 interface Striking {
   readonly ms: number
@@ -140,19 +148,9 @@ interface Striking {
   isReplaced(): Promise<boolean>
 }
 
-const killing: Strike = async (primary, { ms, isReplaced }) => {
-  await primary.kill()
-  const diedAt = performance.now()
-  await pause(ms)
-  const isTooLate = await isReplaced()
-  await primary.restart()
-  return isTooLate ? diedAt : undefined
-}
+const killing: Strike = (primary, { ms }) => killed(primary, ms)
 
-const freezing: Strike = async ({ pid }, { ms }) => {
-  await signalled([pid], ms)
-  return undefined
-}
+const freezing: Strike = ({ pid }, { ms }) => signalled([pid], ms)
 
 /** A Sentinel does not wait for the replica to have everything. It may give up, and is then asked again. */
 const choosing =
@@ -164,7 +162,15 @@ const choosing =
       await failOver().catch(() => undefined)
       await until(isReplaced, 10_000).catch(() => undefined)
     }
-    return undefined
+  }
+
+/** The primary waits until its replica has everything: nothing is lost. */
+const handingOver =
+  (cluster: RedisCluster): Strike =>
+  async (primary, { ms }) => {
+    const [replica] = await cluster.replicasOf(primary)
+    await replica?.client.call('CLUSTER', 'FAILOVER')
+    await pause(ms)
   }
 
 interface Watched {
@@ -172,64 +178,20 @@ interface Watched {
   primaries(): Promise<readonly RedisNode[]>
 }
 
-/** Strikes one primary, and notes what may be lost if another node has taken its place. */
-async function underWatch(
+/** Strikes one primary. If another server takes its place meanwhile, that is planned. */
+async function expected(
   { healthy, primaries }: Watched,
-  risks: Risks,
+  watch: Watch,
   strike: Strike,
   { ms, random }: Chance,
 ): Promise<void> {
   await healthy()
   const primary = oneOf(await primaries(), random)
   const isReplaced = async () => !(await primaries()).includes(primary)
-  const from = await agreedAt(primary)
-  const diedAt = await strike(primary, { ms, isReplaced })
-  const healing = healthy()
-  const to = diedAt ?? (await demotedAt(primary, healing))
-  await healing
-  if (to === undefined || !(await isReplaced())) return
-  risks.add({ acknowledged: { from, to }, healedAt: performance.now() })
-}
-
-/** Resolves with a time: what the primary had acknowledged by then has reached its replicas. */
-async function agreedAt({ client }: RedisNode): Promise<number> {
-  const at = performance.now()
-  const offset = Number(parseInfo(await client.info('replication')).get('master_repl_offset'))
-  await until(async () => {
-    const replicas = (await client.info('replication')).match(/^slave\d+:.*$/gm) ?? []
-    return (
-      replicas.length > 0 &&
-      replicas.every((one) => Number(/offset=(\d+)/.exec(one)?.[1]) >= offset)
-    )
-  }, 20_000)
-  return at
-}
-
-/** When a primary has learned that it is none any more, which it acknowledges writes until; or undefined if it is still one when all is healed. */
-async function demotedAt(
-  { client }: RedisNode,
-  healing: Promise<void>,
-): Promise<number | undefined> {
-  let isHealed = false
-  const over = () => void (isHealed = true)
-  healing.then(over, over)
-  for (;;) {
-    const [role] = await client.role()
-    if (role === 'slave') return performance.now()
-    if (isHealed) return undefined
-    await pause(10)
-  }
-}
-
-/** The primary waits until its replica has everything: nothing may be lost. */
-async function handOver(cluster: RedisCluster, ms: number, random: Chance['random']) {
-  await cluster.healthy()
-  const primary = oneOf(await cluster.primaries(), random)
-  const [replica] = await cluster.replicasOf(primary)
-  if (!replica) return
-  await replica.client.call('CLUSTER', 'FAILOVER')
-  await pause(ms)
-  await cluster.healthy()
+  const end = watch.expect(primary)
+  await strike(primary, { ms, isReplaced })
+  await healthy()
+  end()
 }
 
 async function moveSlot(cluster: RedisCluster, random: Chance['random']): Promise<void> {

@@ -82,13 +82,21 @@ export async function booksAreEven(
 export async function leaveNothing({ places, toBackends }: World): Promise<readonly string[]> {
   const left: string[] = []
   for (const place of places) {
-    const code = await place.stop()
+    const code = await place.stop().catch(String)
     if (code !== 0) left.push(`${place.name} ended with ${code}`)
     const isAlone = () => place.orphans().length === 0
-    await until(isAlone).catch(() => left.push(`processes of ${place.name}: ${place.orphans()}`))
+    await until(isAlone).catch(() =>
+      left.push(`left over: processes of ${place.name}: ${place.orphans()}`),
+    )
   }
-  const own = places.flatMap(({ toRedis, toStore }) => [...toRedis, toStore])
-  const sockets = () => [...own, ...toBackends].reduce((sum, { size }) => sum + size, 0)
-  await until(() => sockets() === 0).catch(() => left.push(`${sockets()} sockets`))
+  const lines = new Map(toBackends.map((line, i) => [`to backend ${i + 1}`, line]))
+  for (const { name, toRedis, toStore } of places) {
+    for (const line of toRedis) lines.set(`${name} to Redis, port ${line.port}`, line)
+    lines.set(`${name} to S3`, toStore)
+  }
+  for (const [name, line] of lines) {
+    const isClosed = () => line.size === 0
+    await until(isClosed).catch(() => left.push(`left over: ${line.size} sockets, ${name}`))
+  }
   return left
 }

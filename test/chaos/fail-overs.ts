@@ -1,0 +1,177 @@
+// Chaos sees each fail-over, whoever has caused it, and forgives what that has lost: all of it, and nothing else.
+
+import { setTimeout as pause } from 'node:timers/promises'
+import t from 'tap'
+import { Risks } from '../../scripts/chaos/risks.ts'
+import type { Span } from '../../scripts/chaos/risks.ts'
+import { watchFailOvers } from '../../scripts/chaos/watch.ts'
+import { startCluster } from '../fixtures/redis-cluster.ts'
+import type { RedisNode } from '../fixtures/redis-node.ts'
+import { startSentinels } from '../fixtures/redis-sentinel.ts'
+import { until } from '../fixtures/until.ts'
+
+interface Group {
+  readonly nodes: readonly RedisNode[]
+  primary(): Promise<RedisNode>
+  replicas(): Promise<readonly RedisNode[]>
+  healthy(): Promise<void>
+  /** Another server takes its place by order. */
+  failOver(): Promise<void>
+}
+
+/** All keys have this tag, so that they are on one server. */
+const tag = '{tag}'
+
+const groups = {
+  async sentinel(test: Pick<typeof t, 'teardown'>): Promise<Group> {
+    const group = await startSentinels(test)
+    const replicas = async () => {
+      const primary = await group.primary()
+      return group.nodes.filter((node) => node !== primary)
+    }
+    return { ...group, replicas }
+  },
+  async cluster(test: Pick<typeof t, 'teardown'>): Promise<Group> {
+    const cluster = await startCluster(test)
+    const primary = () => cluster.primaryOf(tag)
+    const replicas = async () => cluster.replicasOf(await primary())
+    return {
+      nodes: cluster.nodes,
+      primary,
+      replicas,
+      healthy: () => cluster.healthy(),
+      async failOver() {
+        const [replica] = await replicas()
+        await replica?.client.call('CLUSTER', 'FAILOVER')
+      },
+    }
+  },
+}
+
+for (const [kind, start] of Object.entries(groups)) {
+  t.test(`${kind}: what a fail-over loses that nobody has planned may be lost`, async (t) => {
+    const group = await start(t)
+    const risks = new Risks()
+    const watch = watchFailOvers(t, group.nodes, risks)
+    const old = await group.primary()
+    const writing = write(old)
+    await pause(1500)
+    const replicas = await group.replicas()
+    const frozenAt = performance.now()
+    process.kill(old.pid, 'SIGSTOP')
+    await until(() => someIsPrimary(replicas), 60_000).finally(() =>
+      process.kill(old.pid, 'SIGCONT'),
+    )
+    const written = await writing
+    await group.healthy()
+    await watch.settled()
+    const lost = await missing(written, await group.primary())
+    t.comment(risks.failOvers, `${lost.length} of ${written.length} lost`)
+    t.ok(lost.length > 0, 'the old primary has acknowledged writes that the new one lacks')
+    t.strictSame(
+      lost.filter(({ at }) => !risks.mayForget(at)),
+      [],
+    )
+    t.strictSame(
+      risks.failOvers.map(({ isPlanned }) => isPlanned),
+      [false],
+    )
+    t.notOk(risks.mayForget({ from: 0, to: frozenAt - 1000 }), 'nothing from before')
+    const now = performance.now()
+    t.notOk(risks.mayForget({ from: now, to: now }), 'and nothing afterwards')
+  })
+
+  t.test(`${kind}: what a fail-over loses that was planned may be lost`, async (t) => {
+    const group = await start(t)
+    const risks = new Risks()
+    const watch = watchFailOvers(t, group.nodes, risks)
+    const old = await group.primary()
+    const end = watch.expect(old)
+    const writing = write(old)
+    await pause(500)
+    await group.failOver()
+    const written = await writing
+    await group.healthy()
+    end()
+    await watch.settled()
+    const lost = await missing(written, await group.primary())
+    t.comment(risks.failOvers, `${lost.length} of ${written.length} lost`)
+    t.strictSame(
+      lost.filter(({ at }) => !risks.mayForget(at)),
+      [],
+    )
+    t.strictSame(
+      risks.failOvers.map(({ isPlanned }) => isPlanned),
+      [true],
+    )
+    if (kind === 'cluster') t.strictSame(risks.failOvers[0]?.atRisk, [], 'it hands over everything')
+  })
+
+  t.test(`${kind}: a primary that dies may have lost its last moment`, async (t) => {
+    const group = await start(t)
+    const risks = new Risks()
+    const watch = watchFailOvers(t, group.nodes, risks)
+    const old = await group.primary()
+    const writing = write(old)
+    await pause(1500)
+    const replicas = await group.replicas()
+    const killedAt = performance.now()
+    await old.kill()
+    const written = await writing
+    await until(() => someIsPrimary(replicas), 60_000)
+    await pause(1000)
+    const restartedAt = performance.now()
+    await old.restart()
+    await group.healthy()
+    await watch.settled()
+    const lost = await missing(written, await group.primary())
+    t.comment(killedAt, restartedAt, risks.failOvers, `${lost.length} of ${written.length} lost`)
+    t.strictSame(
+      lost.filter(({ at }) => !risks.mayForget(at)),
+      [],
+    )
+    t.equal(risks.failOvers.length, 1)
+    t.notOk(risks.mayForget({ from: 0, to: killedAt - 1000 }), 'nothing from before')
+    const dead = { from: killedAt + 500, to: restartedAt - 200 }
+    t.notOk(risks.mayForget(dead), 'nothing while it was dead')
+  })
+}
+
+async function someIsPrimary(nodes: readonly RedisNode[]): Promise<boolean> {
+  const roles = await Promise.all(nodes.map(({ client }) => client.role()))
+  return roles.some(([role]) => role === 'master')
+}
+
+interface Written {
+  readonly key: string
+  /** From the command to the answer. */
+  readonly at: Span
+}
+
+/** Writes to this server until it takes no writes; resolves with what it has acknowledged. */
+async function write(node: RedisNode): Promise<readonly Written[]> {
+  const client = node.client.duplicate({ retryStrategy: () => null })
+  client.on('error', () => undefined)
+  const acknowledged: Written[] = []
+  let isPrimary = true
+  for (let i = 0; isPrimary; i++) {
+    const key = `${tag}${i}`
+    const from = performance.now()
+    // While the server hangs, the commands wait in its socket.
+    client.set(key, i).then(
+      () => acknowledged.push({ key, at: { from, to: performance.now() } }),
+      () => (isPrimary = false),
+    )
+    await pause(2)
+  }
+  client.disconnect()
+  return acknowledged
+}
+
+async function missing(
+  written: readonly Written[],
+  { client }: RedisNode,
+): Promise<readonly Written[]> {
+  const values = await client.mget(written.map(({ key }) => key))
+  return written.filter((_, i) => values[i] === null)
+}
