@@ -56,7 +56,7 @@ export async function live(x: Exchange, wire: Wire, life: Life): Promise<void> {
       if (admitting) await admitting
       answer = await life.serve(run)
     }
-    // Who generates calls `run.finish` itself, with its own outcome. Then the calls here have no effect.
+    // A generation has called `run.finish` by now, with its own outcome. Then the calls here have no effect.
     if ('body' in answer) await run.finish(plainOutcome(answer.status, wire.left))
     await wire.send(answer)
     // A download, or a stream that is only read, is finished only when the client has taken all of it.
@@ -89,8 +89,9 @@ type Phase = 'vouch' | 'identify' | 'answered' | 'admit'
 
 /**
  * Starts all calls of a phase in one tick, awaits all, and gives the first answer or refusal in plugin order: after a
- * replay, what later plugins say does not matter. But a call that throws at once comes first, because it needed no
- * answer from Redis: an invalid body is reported before an unauthorised key. Returns undefined when no call is awaited.
+ * replay, what later plugins say does not matter. An error that a call throws at once comes before all others, because it
+ * needed no reply from Redis: an invalid body is reported before an unauthorised key. Returns undefined when no call is
+ * awaited.
  */
 function together(hooks: readonly NamedHooks[], phase: Phase): Promise<Answer | void> | undefined {
   const calls: Promise<Answer | void>[] = []
@@ -104,7 +105,7 @@ function together(hooks: readonly NamedHooks[], phase: Phase): Promise<Answer | 
     }
   }
   if (thrownAtOnce.length > 0) return refusedAtOnce(thrownAtOnce[0], calls)
-  // Mostly at most one call waits, and allSettled costs more.
+  // In most requests, at most one call is awaited. For these, allSettled would only take time.
   return calls.length > 1 ? firstAnswer(calls) : calls[0]
 }
 

@@ -9,11 +9,12 @@ import { accountKeys, keys } from '../redis/keys.ts'
 import { isUnclear, numberAt, textAt, unavailable } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
 import { admitCall, extendCall, reopenCall } from './admit.ts'
-import type { AdmitRequest, AskedAgain, Extension, IdentifyRequest, Standing } from './admit.ts'
+import type { AdmitRequest, AskedAgain, CallContext, Extension, IdentifyRequest } from './admit.ts'
 import type { Gate } from './gate.ts'
 import type { Hold } from './hold.ts'
 import { identifyCall } from './identify.ts'
 import type { AccountIdentity } from './identify.ts'
+import { maxRounds, tooManyRounds } from './library.ts'
 import type { LedgerScripts, LedgerWords } from './library.ts'
 import type { Spool } from './spool.ts'
 import type { Windows } from './windows.ts'
@@ -42,14 +43,11 @@ type AnswerOf<Script extends AdmissionScript> = Exclude<LedgerWords[Script], Ask
 interface ScriptCall<Script extends AdmissionScript, Answer> {
   readonly script: Script
   /** The script's ARGV after the first, made anew for each call. */
-  words(standing: Standing): readonly string[]
+  words(context: CallContext): readonly string[]
   read(reply: Reply<AnswerOf<Script>>): Answer
 }
 
 type KeyOfCaller = Pick<IdentifyRequest, 'ref' | 'hmac'>
-
-/** Each round that ends in `again` has reaped 100 holds. */
-const maxRounds = 120
 
 export class Admission {
   readonly #options: AdmissionOptions
@@ -62,7 +60,7 @@ export class Admission {
   // Arrow functions, because the ledger has them as its own methods.
 
   /** The plan that the account was on when last seen, else the default one. */
-  readonly planOf = (ref: string): Plan | undefined => this.#standing(ref).plan
+  readonly planOf = (ref: string): Plan | undefined => this.#contextOf(ref).plan
 
   readonly identify = (request: IdentifyRequest): Promise<AccountIdentity> => {
     return this.#identify(request, false)
@@ -94,8 +92,8 @@ export class Admission {
   async #hold(request: AdmitRequest): Promise<Hold> {
     const call = admitCall(request)
     const first = await this.#ask(request, call)
-    const isRefusedTooEarly = first.word !== 'ok' && first.mayBeLate
-    const answer = isRefusedTooEarly ? await this.#ask(request, call) : first
+    const mayBeTooEarly = first.word !== 'ok' && first.mayBeTooEarly
+    const answer = mayBeTooEarly ? await this.#ask(request, call) : first
     if (answer.owed > 0) this.#options.onOwing(request.ref)
     if (answer.word !== 'ok') throw answer.error
     return call.holdOf(answer)
@@ -138,7 +136,7 @@ export class Admission {
     const { scripts, leaseMs, windows, onReaped } = this.#options
     const names = [...accountKeys(ref), keys.key(ref, hmac)]
     for (let round = 0; round < maxRounds; round++) {
-      const args = [`${leaseMs}`, ...call.words(this.#standing(ref))]
+      const args = [`${leaseMs}`, ...call.words(this.#contextOf(ref))]
       const reply = await scripts.run(call.script, names, args)
       if (reply.word === 'plan') {
         this.#guesses.set(ref, textAt(reply, 2))
@@ -150,10 +148,10 @@ export class Admission {
         if (isAnswer<Script>(reply)) return call.read(reply)
       }
     }
-    throw unavailable(new Error('A script asked for more too often'))
+    throw tooManyRounds()
   }
 
-  #standing(ref: string): Standing {
+  #contextOf(ref: string): CallContext {
     const { plans, windows } = this.#options
     const planName = this.#guesses.get(ref)
     const named = plans()
@@ -168,7 +166,7 @@ function isAnswer<Script extends AdmissionScript>(
   return reply.word !== 'again'
 }
 
-/** So many accounts: those whose guess was unused for longest are dropped first. */
+/** Accounts with a guess. Beyond this number, the guess that was unused for longest is dropped. */
 const maxGuesses = 10_000
 
 /** Which plan an account was on when last seen: admit.lua needs the plan's limits in the same call that reads the plan. A wrong guess costs one more call. */

@@ -1,6 +1,6 @@
 // Both sides of admit.lua and of extend.lua: what a request or a hold asks of them, and their replies as a hold, or as the
-// error for the client. The positions in their arguments and replies, but for the first three, are known here alone. When and how often the scripts
-// are called is the business of admission.ts.
+// error for the client. Only this file knows the positions in their arguments and replies, except the first three.
+// admission.ts decides when and how often the scripts are called.
 
 import type { Plan, Price } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
@@ -45,14 +45,14 @@ export interface AdmitRequest extends IdentifyRequest {
 /** What a transaction says of its request. */
 export interface HoldMeta {
   readonly requestId: string
-  /** By which all of it is charged. */
+  /** The price by which the whole request is charged. */
   readonly price?: Price
   readonly sessionId?: string
   readonly messageId?: string
 }
 
 /** What the gateway knows when it calls: the plan that the account was on when last seen, and the windows of allowances and budgets. */
-export interface Standing {
+export interface CallContext {
   readonly planName: string
   /** Undefined when the plan is no longer configured, and there is no default one. */
   readonly plan: Plan | undefined
@@ -64,7 +64,7 @@ export type AskedAgain = 'again' | 'plan' | 'clock'
 
 type Answered<Script extends 'admit' | 'extend'> = Reply<Exclude<LedgerWords[Script], AskedAgain>>
 
-/** A hold in slices leaves the others of these equal parts of what is available to the account's next streams. */
+/** A hold in slices takes at most one of so many equal parts of what is available. The rest is left to the account's other streams. */
 const shares = 8
 
 /** One admission: what each call of admit.lua is asked, how its reply is read, and the hold of what it has granted. */
@@ -78,11 +78,11 @@ export function admitCall(request: AdmitRequest) {
   const sizes = `${holdId} ${wholeAmount(want)} ${wholeAmount(min)} ${wanted} ${fewest} ${isSliced ? shares : 1}`
   return {
     script: 'admit' as const,
-    words(standing: Standing): readonly string[] {
+    words(context: CallContext): readonly string[] {
       const { model } = request
-      return [scope, sizes, planWords(standing, model), model, tail, '', offerWords(standing)]
+      return [scope, sizes, planWords(context, model), model, tail, '', offerWords(context)]
     },
-    read: (reply: Answered<'admit'>): Admitted => readAdmitted(reply, request),
+    read: (reply: Answered<'admit'>): AdmitAnswer => readAdmitAnswer(reply, request),
     holdOf(granted: AdmitGranted): Hold {
       const { limits, accountId, accountName, plan, keyId, wouldRefuse, available } = granted
       const found = { accountId, accountName, plan, keyId, limits, wouldRefuse, available }
@@ -100,8 +100,8 @@ export function reopenCall({ fields, amount }: Hold) {
   const fixed = ['', `${id} ${amount} 0 0 0 1`, '1 - - - ', '', `${model} ${meta}`, keyId]
   return {
     script: 'admit' as const,
-    words: ({ windows }: Standing) => [...fixed, offerWords({ plan: undefined, windows })],
-    read: (reply: Answered<'admit'>): Admitted => readAdmitted(reply, { min: 0 }),
+    words: ({ windows }: CallContext) => [...fixed, offerWords({ plan: undefined, windows })],
+    read: (reply: Answered<'admit'>): AdmitAnswer => readAdmitAnswer(reply, { min: 0 }),
   }
 }
 
@@ -118,7 +118,7 @@ function metaText({ meta, isShadow }: AdmitRequest): string {
 }
 
 /** Whether the plan allows the model, the plan's limits, and its name; `-` where there is no limit. */
-export function planWords({ planName, plan }: Omit<Standing, 'windows'>, model: string): string {
+export function planWords({ planName, plan }: Omit<CallContext, 'windows'>, model: string): string {
   const isAllowed = plan?.models.some((id) => id === '*' || id === model) ?? false
   const limit = (value: number | undefined) =>
     value !== undefined && Number.isSafeInteger(value) ? String(value) : '-'
@@ -128,12 +128,12 @@ export function planWords({ planName, plan }: Omit<Standing, 'windows'>, model: 
 }
 
 /** The plan's allowance, and the windows. */
-export function offerWords({ plan, windows }: Omit<Standing, 'planName'>): string {
+export function offerWords({ plan, windows }: Omit<CallContext, 'planName'>): string {
   const { tokens = '-', every = '-', rollover = false } = plan?.allowance ?? {}
   return `${tokens} ${every} ${rollover ? 1 : 0} ${windows}`
 }
 
-export type Admitted = AdmitGranted | AdmitRefused
+export type AdmitAnswer = AdmitGranted | AdmitRefused
 
 export type AdmitGranted = ReturnType<typeof granted>
 
@@ -145,25 +145,25 @@ export interface AdmitRefused {
    * another gateway sent earlier (such as the settlement of the previous request) may be read after this admission. By the
    * time of a second call, Redis has read that write.
    */
-  readonly mayBeLate: boolean
+  readonly mayBeTooEarly: boolean
   readonly error: GatewayError
 }
 
-/** What refusals tell of the request. */
+/** What a refusal has to know of its request, to say what to do next. */
 type Refusable = Pick<AdmitRequest, 'min' | 'neverFits'>
 
-function readAdmitted(reply: Answered<'admit'>, request: Refusable): Admitted {
+function readAdmitAnswer(reply: Answered<'admit'>, request: Refusable): AdmitAnswer {
   const { word } = reply
   if (word === 'ok') return granted(reply)
   const error = refusalOf(word, reply, request)
   // Of an unknown key, the reply says nothing more.
-  if (reply.values.length <= 3) return { word, error, owed: 0, mayBeLate: false }
+  if (reply.values.length <= 3) return { word, error, owed: 0, mayBeTooEarly: false }
   const isHeld = numberAt(reply, 14) > 0
-  const mayBeLate =
+  const mayBeTooEarly =
     word === 'concurrency_limit_exceeded' ||
     (word === 'budget_exceeded' && isHeld) ||
     (word === 'insufficient_balance' && whatIn(reply) === 'held')
-  return { word, error, owed: numberAt(reply, 11), mayBeLate }
+  return { word, error, owed: numberAt(reply, 11), mayBeTooEarly }
 }
 
 function granted(reply: Reply) {
@@ -179,9 +179,9 @@ function granted(reply: Reply) {
     plan: textAt(reply, 11),
     keyId: textAt(reply, 12),
     owed: numberAt(reply, 13),
-    /** The lower limit of tokens a minute of account and key: no more was counted. */
+    /** The lower one of the account's and the key's limit of tokens a minute: the request counts as no more than this. */
     mostTokens: mostAt(reply, 14),
-    /** With what it would have been refused, if this were not shadow mode. */
+    /** In shadow mode: the error with which it would have been refused. */
     wouldRefuse: excusable.find((code) => code === textAt(reply, 15)),
     /** Balance tokens that were available before this hold. */
     available: numberAt(reply, 16),
@@ -268,8 +268,7 @@ export interface Extension {
   readonly least: number
 }
 
-/** What has become of a hold that was to be larger. */
-export type Extended =
+export type ExtendAnswer =
   | { readonly word: 'ok'; readonly amount: number; readonly available: number }
   | { readonly word: 'gone' | 'account_suspended' }
 
@@ -277,8 +276,8 @@ export function extendCall(hold: Hold, { amount, least }: Extension) {
   const sizes = `${wholeAmount(amount)} ${wholeAmount(least)} ${shares}`
   return {
     script: 'extend' as const,
-    words: ({ windows }: Standing) => [progressWords(hold), sizes, windows],
-    read(reply: Answered<'extend'>): Extended {
+    words: ({ windows }: CallContext) => [progressWords(hold), sizes, windows],
+    read(reply: Answered<'extend'>): ExtendAnswer {
       const { word } = reply
       if (word !== 'ok') return { word }
       return { word, amount: numberAt(reply, 3), available: numberAt(reply, 4) }

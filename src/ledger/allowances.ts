@@ -27,9 +27,9 @@ export interface CountedIn {
 }
 
 /**
- * `<since> <tokens> <since> <tokens> <key id>:<every>`, for the account and for the key. Of a charge, `tokens` count in the
- * window; below 0, a correction gave them back. Of a hold of `held` tokens, `tokens` count in an earlier window, and the
- * rest in this one.
+ * `<since> <tokens> <since> <tokens> <key id>:<every>`, for the account's window and for the key's. In the text of a charge,
+ * `tokens` count in the window; a number below 0 was given back by a correction. In the text of a hold, all of `held` count
+ * in the window, except `tokens`.
  */
 export function parseCounted(text: string, held?: number): readonly CountedIn[] {
   const [since, tokens, keySince, keyTokens, counter = ''] = text.split(' ')
@@ -57,8 +57,8 @@ export function countIn(counted: CountedTokens, parts: readonly CountedIn[]): vo
 
 /**
  * The windows of an account's row that say something else than what was counted. A window that has ended is compared as
- * well: it is the last one until the next request comes. `unread`: the last of the journal's entries that nobody could
- * read; of a window that began before it, more may have been counted.
+ * well: it is the last one until the next request comes. `unread`: without a store, the id of the newest entry that was
+ * archived. A window that began before it may have counted more than the entries that can be read.
  */
 export function wrongWindows(
   account: Readonly<Record<string, string>>,

@@ -59,13 +59,13 @@ interface ObjectName {
   readonly last: string
 }
 
-/** What the readers of an account know of its archive: one list and one object, however many they are. */
+/** What all readers of an account share, however many they are: one list of its archive, and one parsed object. */
 interface Known {
   readers: number
   /** The newest archived id when the objects were listed. */
   last: string
   objects: readonly ObjectName[]
-  /** Of these objects, up to each of them: the newest id. */
+  /** For each object: the newest id in it and in all objects before it. */
   reach: readonly string[]
   parsed: { readonly name: string; readonly entries: readonly JournalEntry[] } | undefined
 }

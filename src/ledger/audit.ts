@@ -111,7 +111,7 @@ interface Sums {
   readonly counted: CountedTokens
 }
 
-/** What the account has as sums, and the journal as entries. */
+/** The sums in the account's row that follow from the entries of its journal. */
 const summed = ['granted', 'spent', 'owed', 'waived'] as const
 const archived = [...summed, 'allowance'] as const
 

@@ -11,7 +11,7 @@ export function createRedisClock(now: () => number = Date.now) {
 
 export type ConnectedClock = ReturnType<typeof createConnectedClock>
 
-/** Grows only between good replies on one connection, to all of Redis. A write that is old enough by this clock is kept by Redis. */
+/** Its time goes on only between good replies on one connection, while no part of Redis is away. A write that is old enough by this clock is kept by Redis. */
 export function createConnectedClock(
   link: { readonly isWhole: boolean },
   now: () => number = () => performance.now(),
@@ -23,7 +23,7 @@ export function createConnectedClock(
       return ageMs
     },
     good(): void {
-      // The others go on answering while a primary is away: that time must not count at the next reply.
+      // While one primary of a Cluster is away, the others answer: this time must not count at the next reply.
       if (!link.isWhole) return void (lastGood = undefined)
       const at = now()
       if (lastGood !== undefined) ageMs += at - lastGood

@@ -3,9 +3,10 @@
 
 import { GatewayError } from '../errors.ts'
 import { accountKeys } from '../redis/keys.ts'
-import { numberAt, unavailable } from '../redis/scripts.ts'
+import { numberAt } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
 import type { Gate } from './gate.ts'
+import { maxRounds, tooManyRounds } from './library.ts'
 import type { LedgerScripts } from './library.ts'
 
 export interface ClosingOptions {
@@ -20,19 +21,20 @@ export type Closing = ReturnType<typeof createClosing>
 /** What the transaction says that takes the rest of a balance, or pays a debt. */
 export const writeOffNote = 'The account was deleted.'
 
-/** Each round that ends in `again` has reaped 100 holds. */
-const maxRounds = 120
-
 export function createClosing({ scripts, leaseMs, gate, onReaped }: ClosingOptions) {
-  const ask = async (script: 'close' | 'write_off', ref: string, word: string): Promise<Reply> => {
+  const ask = async (
+    script: 'close' | 'write_off',
+    ref: string,
+    argument: string,
+  ): Promise<Reply> => {
     gate.pass()
     for (let round = 0; round < maxRounds; round++) {
-      const reply = await scripts.run(script, accountKeys(ref), [`${leaseMs}`, word])
+      const reply = await scripts.run(script, accountKeys(ref), [`${leaseMs}`, argument])
       const reaped = numberAt(reply, 2)
       if (reaped > 0) onReaped(reaped)
       if (reply.word !== 'again') return reply
     }
-    throw unavailable(new Error('A script asked for more too often'))
+    throw tooManyRounds()
   }
   return {
     /** From now on the account's keys are refused and its streams stop. Throws `account_not_empty` unless `forfeit`, and `account_not_found`. */

@@ -6,11 +6,11 @@ import type { RefusedCaller } from '../errors.ts'
 import { numberAt, textAt } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
 import { callerOf, offerWords } from './admit.ts'
-import type { AskedAgain, IdentifyRequest, Standing } from './admit.ts'
+import type { AskedAgain, CallContext, IdentifyRequest } from './admit.ts'
 import { parseAllowance } from './allowances.ts'
 import type { LedgerWords } from './library.ts'
 
-export type Identified =
+export type IdentifyAnswer =
   { readonly word: 'ok'; readonly identity: AccountIdentity } | IdentifyRefused
 
 export type AccountIdentity = ReturnType<typeof toIdentity>
@@ -24,9 +24,9 @@ export interface IdentifyRefused {
 export function identifyCall({ scope }: Pick<IdentifyRequest, 'scope'>, isOperator: boolean) {
   return {
     script: 'identify' as const,
-    words: (standing: Standing) =>
-      isOperator ? [scope, `=${standing.planName}`, offerWords(standing)] : [scope, '', ''],
-    read(reply: Reply<Exclude<LedgerWords['identify'], AskedAgain>>): Identified {
+    words: (context: CallContext) =>
+      isOperator ? [scope, `=${context.planName}`, offerWords(context)] : [scope, '', ''],
+    read(reply: Reply<Exclude<LedgerWords['identify'], AskedAgain>>): IdentifyAnswer {
       const { word } = reply
       if (word !== 'ok') return { word, caller: callerOf(reply, 3) }
       return { word, identity: toIdentity(reply) }

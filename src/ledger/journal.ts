@@ -17,7 +17,7 @@ export type TransactionList = List<Transaction>
 
 /** Entries that were taken out of the stream. */
 export interface OldEntries {
-  /** For reads that follow each other: what one has listed and parsed, the next one need not. Closed, it remembers nothing. */
+  /** For reads that follow each other: the reader remembers what it has listed and parsed, until it is disposed of. */
   open(ref: string): OldReader
 }
 
@@ -35,13 +35,13 @@ export interface ReadOptions {
   readonly count: number
 }
 
-export interface JournalPlace {
+export interface JournalSource {
   readonly redis: Redis
   readonly archive: OldEntries | undefined
 }
 
 const pagesAtOnce = 4
-/** A page may read from the archive, too, and an account may ask for hundreds at once: it waits for its turn. */
+/** An account may ask for hundreds of pages at once, and each may read from the archive: so pages wait for their turn. */
 const pages = new FairTurns(pagesAtOnce)
 
 /** About two milliseconds of work. */
@@ -56,13 +56,13 @@ interface Found {
 }
 
 export async function readTransactions(
-  place: JournalPlace,
+  source: JournalSource,
   ref: string,
   query: TransactionQuery,
 ): Promise<TransactionList> {
   const { limit } = query
   const { isTurned } = directionOf(query)
-  const { entries, stoppedAt } = await find(place, ref, query)
+  const { entries, stoppedAt } = await find(source, ref, query)
   const data = entries.slice(0, limit).map(toTransaction)
   if (isTurned) data.reverse()
   const list = listOf(data, entries.length > limit || stoppedAt !== undefined)
@@ -71,14 +71,14 @@ export async function readTransactions(
   return { ...list, [isTurned ? 'first_id' : 'last_id']: transactionId(stoppedAt) }
 }
 
-async function find(place: JournalPlace, ref: string, query: TransactionQuery): Promise<Found> {
+async function find(source: JournalSource, ref: string, query: TransactionQuery): Promise<Found> {
   const { limit } = query
   const { cursor: id, isUpwards } = directionOf(query)
   const given = id === undefined ? undefined : streamId(id)
   const count = isFiltered(query) ? pieceSize : limit + 1
   const entries: JournalEntry[] = []
   let lookedAt = 0
-  for await (const piece of search(place, ref, {
+  for await (const piece of search(source, ref, {
     filter: query,
     isUpwards,
     cursor: given,
@@ -95,12 +95,12 @@ async function find(place: JournalPlace, ref: string, query: TransactionQuery): 
 
 /** All entries that match, the oldest first, in pieces that take their turn among the accounts. */
 export async function* readPieces(
-  place: JournalPlace,
+  source: JournalSource,
   ref: string,
   filter: TransactionFilter,
 ): AsyncGenerator<readonly Transaction[]> {
   const options = { filter, isUpwards: true, cursor: undefined, count: pieceSize }
-  for await (const { found } of search(place, ref, options)) yield found.map(toTransaction)
+  for await (const { found } of search(source, ref, options)) yield found.map(toTransaction)
 }
 
 interface Search extends ReadOptions {
@@ -115,18 +115,18 @@ interface SearchedPiece {
 }
 
 async function* search(
-  place: JournalPlace,
+  source: JournalSource,
   ref: string,
   options: Search,
 ): AsyncGenerator<SearchedPiece> {
   const { filter, isUpwards, count } = options
-  if (filter.reference !== undefined) return yield await findPayment(place, ref, options)
+  if (filter.reference !== undefined) return yield await findPayment(source, ref, options)
   const isBeyond = beyond(isUpwards)
   const { start, end } = edgesOf(filter, isUpwards)
   const matches = matcherOf(filter)
   const { cursor: given } = options
   let cursor = given === undefined || (start && isBeyond(start, given)) ? start : given
-  using reader = openReader(place, ref)
+  using reader = openReader(source, ref)
   for (;;) {
     const reading = { isUpwards, cursor, end, count }
     const entries = await pages.run(ref, () => reader.read(reading))
@@ -139,13 +139,13 @@ async function* search(
 
 /** The one entry of a payment, found by its reference and not by a search. */
 async function findPayment(
-  place: JournalPlace,
+  source: JournalSource,
   ref: string,
   { filter, isUpwards, cursor }: Search,
 ): Promise<SearchedPiece> {
-  const payment = await asked(place.redis.hget(keys.payments(ref), filter.reference ?? ''))
+  const payment = await asked(source.redis.hget(keys.payments(ref), filter.reference ?? ''))
   const entry =
-    payment === null ? undefined : await readEntry(place, ref, payment.split(' ')[0] ?? '')
+    payment === null ? undefined : await readEntry(source, ref, payment.split(' ')[0] ?? '')
   const { start, end } = edgesOf(filter, isUpwards)
   const isBeyond = beyond(isUpwards)
   const isAfter = (edge: string | undefined, id: string) => edge === undefined || isBeyond(id, edge)
@@ -160,7 +160,7 @@ async function findPayment(
 
 /** The entry with this stream id. */
 export async function readEntry(
-  place: JournalPlace,
+  source: JournalSource,
   ref: string,
   id: string,
 ): Promise<JournalEntry | undefined> {
@@ -168,18 +168,18 @@ export async function readEntry(
   const before =
     sequence === '0' ? `${BigInt(ms) - 1n}-${lastSequence}` : `${ms}-${BigInt(sequence) - 1n}`
   const options = { isUpwards: true, cursor: before, count: 1 }
-  const [entry] = await pages.run(ref, () => readEntries(place, ref, options))
+  const [entry] = await pages.run(ref, () => readEntries(source, ref, options))
   return entry?.[0] === id ? entry : undefined
 }
 
 const lastSequence = '18446744073709551615'
 
 export async function readEntries(
-  place: JournalPlace,
+  source: JournalSource,
   ref: string,
   options: ReadOptions,
 ): Promise<readonly JournalEntry[]> {
-  using reader = openReader(place, ref)
+  using reader = openReader(source, ref)
   return await reader.read(options)
 }
 
@@ -187,7 +187,7 @@ export async function readEntries(
  * Reads across the border of stream and archive. The stream is read first: an entry that is archived meanwhile is then
  * seen twice, and not missed.
  */
-function openReader({ redis, archive }: JournalPlace, ref: string): OldReader {
+function openReader({ redis, archive }: JournalSource, ref: string): OldReader {
   const old = archive?.open(ref)
   return {
     async read(options) {

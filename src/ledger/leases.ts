@@ -22,7 +22,7 @@ export interface LeasesOptions {
 }
 
 const chunk = 100
-/** So long gauging may take at a time. */
+/** Gauging lets other work go on after this time. */
 const turnMs = 1
 
 export class Leases {

@@ -131,7 +131,7 @@ function booksOf({ link, archiveStore, journalKeepMs = 90 * dayMs }: LedgerOptio
 
 function partsOf(options: LedgerOptions, spool: Spool) {
   const { link, leaseMs, plans, windows = new Windows('UTC'), events = {} } = options
-  const { clock, connected, scripts } = asking(options)
+  const { clock, connected, scripts } = scriptsWithClocks(options)
   const debtors = createDebtors(link.client)
   const onImplausible = (report: ImplausibleReport) => events.implausible?.(report)
   const onProblem = (message: string, cause: unknown) => events.problem?.(message, cause)
@@ -174,8 +174,8 @@ function partsOf(options: LedgerOptions, spool: Spool) {
   return { clock, scripts, spool, outbox, leases, gate, admission, debtors, holds, closing }
 }
 
-/** The scripts; each reply tells the time of Redis, and that Redis is there. */
-function asking({ link, events = {}, now }: LedgerOptions) {
+/** The scripts, with the clocks that are set by their replies. */
+function scriptsWithClocks({ link, events = {}, now }: LedgerOptions) {
   const clock = createRedisClock(now)
   const connected = createConnectedClock(link)
   const scripts = createScripts({

@@ -1,5 +1,6 @@
 // The Lua scripts that move money, as redis/scripts.ts loads them.
 
+import { unavailable } from '../redis/scripts.ts'
 import type { ScriptLibrary, Scripts, WordsOf } from '../redis/scripts.ts'
 
 /** Why a caller is refused, as lua/admission.lua finds it. */
@@ -77,6 +78,11 @@ export const ledgerScripts = {
     trim: { after: ['prelude'], words: ['ok', 'mismatch'] },
   },
 } as const satisfies ScriptLibrary<Readonly<Record<string, string>>>
+
+/** How often a script is called for one request. Each round that ends in `again` has reaped 100 holds. */
+export const maxRounds = 120
+
+export const tooManyRounds = () => unavailable(new Error('A script asked for more too often'))
 
 export type LedgerWords = WordsOf<typeof ledgerScripts>
 export type LedgerScripts = Scripts<LedgerWords>

@@ -196,10 +196,10 @@ export class Outbox {
    * another gateway. It is sent again at each sweep; credit.lua answers `late` after a day.
    */
   #waitForTokens(entry: OutboxEntry): void {
-    const isFirst = entry.wasAnswered
+    const isFirstTime = entry.wasAnswered
     entry.wasAnswered = false
     this.#wait(entry)
-    if (!isFirst) return
+    if (!isFirstTime) return
     const { id } = entry.order
     const cause = new Error(`The balance does not cover the credit ${id} now`)
     this.#options.onProblem('Redis forgot an adjustment: it waits for the balance', cause)

@@ -41,7 +41,7 @@ const firstLook = 16
 const leastPart = 16
 
 export class Slices {
-  /** For the meter: calls must come while an event is taken. */
+  /** The meter calls `reached` when it has counted `at` rough tokens, and only while it takes an event. */
   readonly alarm = { at: Infinity, reached: () => this.#reached() }
   readonly #stream: SlicedStream
   /** As last counted. */
@@ -108,15 +108,15 @@ export class Slices {
     if (!this.#isOver) this.#setAlarm()
   }
 
-  /** Stops the work when it was used up before, and is so still. */
+  /** Stops the work when the hold was used up before this extension, and still is. */
   async #extendOnce(wasUsedUp: boolean): Promise<void> {
     const { hold, slice, extend } = this.#stream
     await this.#count(wasUsedUp)
     if (this.#isOver) return
     const { completion } = this.#used
-    const least = this.#costOf(completion + Math.ceil(slice / leastPart))
+    const least = this.#chargeFor(completion + Math.ceil(slice / leastPart))
     const extension = {
-      amount: this.#costOf(completion + slice),
+      amount: this.#chargeFor(completion + slice),
       least: Math.max(0, least - hold.amount),
     }
     try {
@@ -142,7 +142,7 @@ export class Slices {
       ;[rough, used] = [roughTokens(), this.#roughlyUsed]
       used = await count(prompt)
     } catch {
-      // The rough count has to do.
+      // What could not be counted stays as it was estimated.
     }
     this.#used = used
     this.#countedAt = rough
@@ -152,14 +152,14 @@ export class Slices {
   /** A token that the hold pays for in part still goes out. */
   #affordedRough(): number {
     const { hold, price, outputTokens } = this.#stream
-    if (hold.amount >= this.#costOf(outputTokens)) return Infinity
+    if (hold.amount >= this.#chargeFor(outputTokens)) return Infinity
     const { prompt, cached, completion } = this.#used
     const paying = { amount: hold.amount, promptTokens: prompt, cachedTokens: cached, choices: 1 }
     const left = outputAfforded(price, paying) - completion
     return this.#countedAt + (left > 0 ? Math.max(1, Math.floor(left / this.#density)) : 0)
   }
 
-  #costOf(completion: number): number {
+  #chargeFor(completion: number): number {
     const { price, outputTokens } = this.#stream
     const { prompt, cached } = this.#used
     return charge(price, { prompt, cached, completion: Math.min(completion, outputTokens) })

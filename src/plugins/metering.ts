@@ -71,8 +71,8 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
   return {
     async admit() {
       if (!x.caller) throw new GatewayError('missing_api_key')
-      // No hold for an unknown model, or for a request that only reads on; but the key must be valid, so that a client
-      // without one learns nothing about models.
+      // A request for an unknown model, or one that only continues to read a stream, needs no hold. But its key must be valid,
+      // so that a client without a key learns nothing about models.
       if (!x.want) {
         x.identity = await ledger.identify(x.caller)
         return
@@ -82,9 +82,9 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       const { want } = x
       const { model, sessionId, messageId } = want
       const meta = { requestId: x.id, sessionId, messageId, price: model.price }
-      const costs = admissionOf(want, config)
-      const { isSliced } = costs
-      const request = { ...x.caller, ...costs, holdId, model: model.id, meta, isShadow }
+      const sizes = admissionSizes(want, config)
+      const { isSliced } = sizes
+      const request = { ...x.caller, ...sizes, holdId, model: model.id, meta, isShadow }
       hold = await ledger.admit(request).catch((error: unknown) => {
         const { available } = (error instanceof GatewayError && error.shortage) || {}
         if (available !== undefined) Object.assign(x.replyHeaders, low(available))
@@ -93,13 +93,13 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       hold.onStop((reason) => x.stop?.(reason))
       x.identity = hold.fields
       x.facts.wouldRefuse = hold.fields.wouldRefuse
-      isShort = isShadow && !isSliced && hold.amount < costs.want
+      isShort = isShadow && !isSliced && hold.amount < sizes.want
       Object.assign(x.replyHeaders, limitHeaders(hold.fields.limits), low(hold.fields.available))
       const outputPerChoice = outputGranted(want, hold, isSliced)
       const { slice } = config.hold
       const { read, gauge } = progressOf(x, want)
       hold.watch(read, gauge)
-      if (isSliced && hold.amount >= costs.min)
+      if (isSliced && hold.amount >= sizes.min)
         slices = slicesOf(gateway, x, { want, hold, slice, outputPerChoice })
       x.granted = { holdId, amount: hold.amount, outputPerChoice, alarm: slices?.alarm }
     },
@@ -110,7 +110,7 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       // Called at once when the usage is known, else when its tokens are counted.
       const settle = (used: Used | undefined) => {
         const settlement = settlementOf(x, want, used, outcome)
-        // Outside shadow mode, its output would have been bounded, or stopped when the hold was used up.
+        // Without shadow mode, the request's output would have been bounded, or stopped when its hold was used up.
         const wouldCut = held.wouldStop || (isShort && settlement.charge > held.amount)
         if (wouldCut) x.facts.wouldRefuse ??= 'insufficient_balance'
         // The reply is not awaited, because the cost is known already.
@@ -150,7 +150,7 @@ function settlementOf(
   return { ...tokens, charge: cost, estimated, implausible, cut }
 }
 
-/** Lowers counts that are impossible, so that a backend with wrong counts ruins nobody (docs/money.md, what is possible). Returns possible counts as they are. */
+/** Lowers counts that are impossible, so that a backend with wrong counts ruins nobody (docs/money.md, what is possible). Returns `used` itself when its counts are possible. */
 function plausible<T extends TokenCounts>(x: Exchange, want: Want, used: T): T {
   const { mostPrompt, choices } = want
   const mostOutput = choices * runawayAt(x.granted?.outputPerChoice ?? 0)
@@ -160,19 +160,19 @@ function plausible<T extends TokenCounts>(x: Exchange, want: Want, used: T): T {
   return { ...used, prompt, cached, completion: Math.min(used.completion, mostOutput) }
 }
 
-/** What a request may cost: in balance tokens, and in the tokens that the limit of tokens a minute counts. That limit lowers the output only when the client has set no bound. */
-function admissionOf(want: Want, { min_output_tokens: minOutputTokens, hold }: MeteringConfig) {
+/** What a request needs: balance tokens, and tokens that the limit of tokens a minute counts. That limit lowers the output only when the client has set no bound. */
+function admissionSizes(want: Want, { min_output_tokens: minOutputTokens, hold }: MeteringConfig) {
   const { model, promptTokens, outputPerChoice, choices, fields, isSeenAsItComes } = want
   const isSliced = hold.mode === 'sliced' && isSeenAsItComes
   const outputTokens = outputPerChoice * choices
   const least = Math.min(outputTokens, minOutputTokens * choices)
   const held = isSliced ? Math.min(outputTokens, Math.max(least, hold.slice)) : outputTokens
-  const costOf = (completion: number) =>
+  const chargeFor = (completion: number) =>
     charge(model.price, { prompt: promptTokens, cached: 0, completion })
   return {
-    want: costOf(held),
+    want: chargeFor(held),
     isSliced,
-    min: costOf(least),
+    min: chargeFor(least),
     promptTokens,
     outputTokens,
     // A client that set a bound gets all of it, or a refusal.
@@ -181,7 +181,7 @@ function admissionOf(want: Want, { min_output_tokens: minOutputTokens, hold }: M
   }
 }
 
-/** What each choice may generate: what the hold pays for, or in slices any number; and the limit of tokens a minute has counted. */
+/** How many tokens each choice may generate: as many as the hold pays for (a hold in slices grows, so it sets no bound), and no more than the limit of tokens a minute has counted. */
 function outputGranted(
   { model, promptTokens, outputPerChoice, choices }: Want,
   hold: Hold,
@@ -243,7 +243,7 @@ function slicesOf(
   })
 }
 
-/** The usage so far, for checkpoints: if the gateway is killed, the account is charged for it. `gauge` counts a sample of what has come, and once the prompt. */
+/** The usage so far, for checkpoints: if the gateway is killed, the account is charged for it. `gauge` makes it more exact: it counts a sample of the output, and the prompt once. */
 function progressOf(x: Exchange, want: Want) {
   let { promptTokens } = want
   let isCounted = false

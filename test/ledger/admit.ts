@@ -113,7 +113,7 @@ t.test('a hold is made larger, or is gone', async (t) => {
 })
 
 t.test('a limit that is reached, with what is left of both', async (t) => {
-  const { error, mayBeLate } = refused('rate_limit_exceeded', { which: 'tokens', most: 100 })
+  const { error, mayBeTooEarly } = refused('rate_limit_exceeded', { which: 'tokens', most: 100 })
   t.match(error, {
     code: 'rate_limit_exceeded',
     retryAfterMs: 59_000,
@@ -124,12 +124,12 @@ t.test('a limit that is reached, with what is left of both', async (t) => {
     },
   })
   t.match(error.message, 'The limit of tokens a minute is reached')
-  t.notOk(mayBeLate)
+  t.notOk(mayBeTooEarly)
 })
 
 t.test('of an unknown key nothing is known', async (t) => {
   const answer = admitted('invalid_api_key', 0)
-  t.match(answer, { word: 'invalid_api_key', owed: 0, mayBeLate: false })
+  t.match(answer, { word: 'invalid_api_key', owed: 0, mayBeTooEarly: false })
   if (answer.word === 'ok') return
   t.equal(answer.error.code, 'invalid_api_key')
   t.same([answer.error.limits, answer.error.caller], [undefined, undefined])
@@ -154,7 +154,7 @@ t.test('money that is missing, and money that is owed', async (t) => {
 
 t.test('what other holds take may come back at once', async (t) => {
   const isLate = (word: Answer, more: { which?: string; held?: number }) =>
-    refused(word, more).mayBeLate
+    refused(word, more).mayBeTooEarly
   t.ok(isLate('concurrency_limit_exceeded', { which: 'account' }))
   t.ok(isLate('insufficient_balance', { which: 'held', held: 1 }))
   t.notOk(isLate('insufficient_balance', { which: 'balance' }))

@@ -4,7 +4,7 @@ import { Readable } from 'node:stream'
 import t from 'tap'
 import type { Test } from 'tap'
 import { readEntries, readEntry, readPieces, readTransactions } from '../../src/ledger/journal.ts'
-import type { JournalPlace, ReadOptions } from '../../src/ledger/journal.ts'
+import type { JournalSource, ReadOptions } from '../../src/ledger/journal.ts'
 import type { TransactionFilter, TransactionQuery } from '../../src/ledger/transaction-query.ts'
 import { beyond, toTransaction } from '../../src/ledger/transaction.ts'
 import type { JournalEntry, Transaction } from '../../src/ledger/transaction.ts'
@@ -144,7 +144,7 @@ const byId = (a: Transaction, b: Transaction) => (a.id < b.id ? -1 : 1)
 
 /** All pages, forwards or, from beyond the end, backwards. */
 async function walk(
-  place: JournalPlace,
+  place: JournalSource,
   ref: string,
   query: TransactionQuery,
   side: 'after' | 'before',

@@ -50,7 +50,7 @@ export const mutants: readonly Mutant[] = [
   ),
   lua(
     'settle',
-    "if not opened and call('HEXISTS', account_key, 'written_off') == 1 then return { 'late', now } end",
+    "if not row and call('HEXISTS', account_key, 'written_off') == 1 then return { 'late', now } end",
     '',
     closing,
   ),
@@ -264,8 +264,8 @@ export const mutants: readonly Mutant[] = [
   ),
   lua(
     'settle',
-    'local correction = prompt + completion - counted',
-    'local correction = prompt - counted',
+    'local correction = prompt + completion - estimate',
+    'local correction = prompt - estimate',
     limits,
   ),
   lua('credit', 'if available + amount < 0 then', 'if false then', ['ledger/credit.ts']),
@@ -289,7 +289,7 @@ export const mutants: readonly Mutant[] = [
   ),
   one(
     'ledger/admission.ts',
-    'const answer = isRefusedTooEarly ? await this.#ask(request, call) : first',
+    'const answer = mayBeTooEarly ? await this.#ask(request, call) : first',
     'const answer = first',
   ),
   one(

@@ -24,7 +24,7 @@ end
 for id, row in pairs(rows) do
   call('HDEL', list, id)
   call('DEL', row)
-  -- A request may still run: then its end counts down.
+  -- While a request of the key still runs, the field stays: the end of the request lowers it.
   if number(call('HGET', account, 'open:' .. id)) == 0 then call('HDEL', account, 'open:' .. id) end
 end
 for id in pairs(counters) do

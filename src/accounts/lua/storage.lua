@@ -11,7 +11,7 @@ local RUNNING_BYTES = 65536
 local CLAIM_BYTES = 320
 -- A file's row with the longest name.
 local FILE_BYTES = 2048
--- The note that a file has expired.
+-- The tombstone of an expired file.
 local TOLD_BYTES = 320
 local CLAIM_MS = 86400000
 

@@ -1,6 +1,6 @@
--- Purpose: whether an account's announcement covers what becomes due; stands before the scripts that add to `due`.
--- A sweeper closes a minute here before it removes the announcement of that minute, and closes only minutes that cover
--- nothing. What is added later needs a later announcement, so everything that is due has an announcement.
+-- Purpose: whether an account is announced to the sweepers for what becomes due; stands before the scripts that add to `due`.
+-- Before a sweeper removes the announcement of a minute, it closes that minute, and only if nothing is due in it. A script
+-- that adds to `due` later then needs the announcement of a later minute. So nothing is due without an announcement.
 
 -- The field `closed` is the last minute that a sweeper has closed.
 -- Returns the minute to announce when the announced one is not valid (closed, or from a clock that is ahead), else nil.

@@ -20,7 +20,7 @@ for _, member in ipairs(call('ZRANGE', due, '-inf', int(now), 'BYSCORE', 'LIMIT'
     wait_ms = math.min(taken_ms * 2 ^ (tries - 1), most_ms)
   end
   call('ZREM', due, member)
-  -- A member that is none of ours only goes.
+  -- A member of an unknown kind is removed, and not taken.
   if kind then
     call('ZADD', due, int(now + wait_ms), taken)
     reply[#reply + 1] = taken

@@ -1,6 +1,6 @@
 -- Purpose: closes the minutes up to one whose announcements a sweeper wants to remove: nothing is due, or a later
 -- announcement covers it. From here on, no script may add to `due` under a closed minute.
--- Of a deleted account, for which nothing becomes due any more, the row of its storage goes.
+-- Deletes the storage row of a deleted account for which nothing is due any more.
 -- KEYS: storage, due, account
 -- ARGV: 1 the minute; 2 a later one that is announced, or 0
 -- Reply: ok, now | stays, now: what is due is of that minute | announce, now, minute

@@ -31,7 +31,7 @@ local function find_refusal(account, key, scope, now)
   return nil
 end
 
--- A Redis that refuses this write, because its memory is full, can still answer whose key it is.
+-- Notes when the key was used. By pcall, so that the script goes on when Redis' memory is full and it refuses this write.
 local function touch_key(key_name, key, now)
   local seconds = math.floor(now / 1000)
   if seconds - key.last_used_at >= 60 then
@@ -51,8 +51,8 @@ local function book_reaping(account, id, value, mark, waived, counted)
   local due = math.max(0, number(total) - before.charge)
   account.reserved = account.reserved - number(amount)
   prompt, cached, completion = number(prompt), number(cached), number(completion)
-  -- A hold that was opened again has no counts in its row until its next checkpoint: the counts of its reaping stay. Once
-  -- the row has more to charge, its own counts stay, so that the charge can be recomputed from them.
+  -- Until its next checkpoint, the row of a hold that was opened again has no counts: those of its reaping are kept. Once the
+  -- row has something to charge, only its own counts are used, because the charge must be recomputable from them.
   if due == 0 then
     prompt, cached = math.max(prompt, before.prompt), math.max(cached, before.cached)
     completion = math.max(completion, before.completion)
@@ -65,9 +65,9 @@ local function book_reaping(account, id, value, mark, waived, counted)
   return charge
 end
 
--- Returns at most 100 expired holds. They are already booked in `account`; `repaid` is what the freed
--- rest of them pays of the account's debt. While Redis has run for less than a lease, no hold is reaped: its gateway
--- had no chance to renew the lease.
+-- Finds at most 100 expired holds, and books their charges in `account`. `repaid` is what their rest then pays of the
+-- account's debt. While Redis has run for less than a lease, no hold is reaped: its gateway had no chance to renew the
+-- lease.
 local function find_expired(account, now, lease)
   local ids = call('ZRANGEBYSCORE', hold_leases, '-inf', int(now), 'LIMIT', 0, REAP_AT_ONCE + 1)
   local reap = { charges = {}, by_key = {}, more = false }
@@ -75,7 +75,7 @@ local function find_expired(account, now, lease)
   reap.more = #ids > REAP_AT_ONCE
   if reap.more then ids[#ids] = nil end
   reap.hour, reap.day = usage_keys(now)
-  -- Only so that a moving slot refuses these keys before the first write.
+  -- Reads these keys for one reason: while their slot moves, Redis must refuse the script before its first write.
   call('EXISTS', reap.hour, reap.day)
   local values = call('HMGET', hold_rows, unpack(ids))
   for i, id in ipairs(ids) do
@@ -113,8 +113,8 @@ local function write_reaping(account, reap)
   write_sums(account)
 end
 
--- Returns how many tokens the allowance should have now, and when its window ends; nil if it is right; `again` if the windows
--- that the gateway has sent are not those of Redis' time.
+-- Returns how many tokens the allowance should have now, and when its window ends. Returns nil if the allowance is right, and
+-- `again` if Redis' time lies in none of the windows that the gateway has sent.
 local function find_renewal(account, offer, now)
   local tokens, every, keeps = match(offer, '^(%S+) (%a+) (%d)')
   local had = account.allowance
@@ -140,8 +140,8 @@ local function find_renewal(account, offer, now)
   return { target = math.min(target, MAX_AMOUNT), used = used, ends = math.max(had.ends, ends), had = had }
 end
 
--- Books what find_renewal has found. The rest of the last window is taken back, but not what open holds have of it. If they
--- have some, the row gets no plan: the next call then renews again, and takes back what has become free.
+-- Books what find_renewal has found. It takes back the rest of the last window, as far as no open hold has reserved it. If some
+-- of it is reserved, the allowance gets no plan: so the next call renews again, and takes back what has become free by then.
 local function book_renewal(account, renewal)
   local had = renewal.had
   local allowance = { left = had.left, used = had.used, ends = renewal.ends, plan = account.plan }

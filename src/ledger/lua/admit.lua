@@ -1,5 +1,6 @@
--- Purpose: one round trip from a key to a hold: the key, the model, the limits, the money. A refusal is not counted. In
--- shadow mode, limits and money refuse nobody: the hold has what is available, and is not counted either.
+-- Purpose: makes a hold for a request, after all checks in one call: the key, the model, the limits, the money. A refused
+-- request does not count in the limits. In shadow mode, limits and money refuse nobody: a request that they would have
+-- refused gets a hold of what is available, and does not count in the limits either.
 -- KEYS: account, hold leases, hold rows, journal, key
 -- ARGV: 1 lease ms; 2 scope;
 --       3 `<hold id> <want> <min> <tokens for the limit> <the fewest that suffice> <shares>`; while the account owes
@@ -14,7 +15,7 @@
 --          the lower token limit of account and key (-1 = none): no more than this was counted;
 --          the error code with which shadow mode would have refused, else '';
 --          what was available before this hold
---      | plan, now, actual | again, now, reaped | clock, now: the windows of 8 are not those of Redis' time
+--      | plan, now, actual | again, now, reaped | clock, now: Redis' time is in none of the windows of 8
 --      | <error code>, now, reaped, limit of requests, remaining, limit of tokens, remaining, which, available,
 --          account id, key id, what the account owes, the lower token limit, when the budget is renewed (0 = it is
 --          not a budget), 1 = something is held; for an unknown key only
@@ -66,8 +67,8 @@ local function over(used, limit)
   return limit ~= nil and used > limit
 end
 
--- A request that alone exceeds the limit would be refused in every minute. So at most the limit is counted for it, if
--- its fewest tokens fit.
+-- A request that needs more than the limit by itself would be refused in every minute. So it counts as the limit, if the
+-- fewest tokens that suffice are not more than that.
 local most_tokens = math.min(tonumber(tpm) or math.huge, key.tpm or math.huge)
 local counted = math.min(tokens, math.max(fewest, most_tokens))
 local shown_most = most_tokens < math.huge and most_tokens or -1
@@ -101,7 +102,7 @@ end
 local is_open = row ~= false
 local before = read_reaped(mark)
 
--- A refusal that has nothing to do with limits or money: returns the error code, or nil.
+-- Returns the error code of a refusal for another reason than limits and money, or nil.
 local function find_denial()
   if is_reopening then
     if account.status == 'suspended' then return 'account_suspended' end
@@ -116,7 +117,7 @@ local function find_denial()
 end
 
 local denial = find_denial()
-local renewal, available, budgets = nil, 0, { all = {} }
+local renewal, available, budgets = nil, 0, NO_BUDGETS
 if not denial then
   if not is_reopening then renewal = find_renewal(account, offer, now) end
   if renewal == 'again' then return { 'clock', now } end

@@ -4,16 +4,19 @@
 -- The row of an account or a key has its budget as `<tokens> <every>`. The window that runs is a field of the account's row:
 -- `window` for the account's budget, `window:<key id>:<every>` for a key's. It is `<every> <since> <end> <used>`. `since` is
 -- when the first request of the window came; it names the window. `used` is the sum of the charges and open holds in it.
--- A request counts in the windows in which it was admitted, also if it ends after them. Five words name them:
--- `<since> <tokens> <since> <tokens> <key id>:<every>`, for the account and for the key, - = none. A hold has them in its
--- meta, as `"held":"…"`: its first `tokens` count in an earlier window, because it was extended in this one. A charge has
--- them in the journal: so many `tokens` count in the window, below 0 where they come back.
+-- A request counts in the windows in which it was admitted, also if it ends after them. Its row and its charge name these
+-- windows in five words, the first two for the account's budget, the others for the key's; `-` = no window:
+-- `<since> <tokens> <since> <tokens> <key id>:<every>`
+-- The row of a hold has them in its meta, as `"held":"…"`. There, all tokens of the hold count in the named window, except
+-- `tokens`: these the hold had already before it counted in that window. The entry of a charge has them as `budget`. There,
+-- `tokens` are what the charge counts in the window; a correction that gives tokens back has a number below 0.
 
 local OF_ACCOUNT = 'window'
 local OF_KEY = 'window:'
 local NO_COUNTS = '- 0 - 0 -'
 
--- What the five words say, or nil. Each of the two parts has the field of its window, `since` (nil = no window) and `tokens`.
+-- Reads the five words, or returns nil. Both parts, `account` and `key`, have the field of their window, `since` (nil = no
+-- window) and `tokens`.
 local function read_counts(text)
   if not text then return nil end
   local since, tokens, key_since, key_tokens, counter =
@@ -59,7 +62,7 @@ local function find_budget(account, text, field, windows, now)
     local goes_on = window and window.every == every and start < window.ends
     window = {
       every = every, ends = ends, used = goes_on and window.used or 0,
-      -- No two windows have one name.
+      -- `since` names the window, so a new window never has the `since` of the last one.
       since = goes_on and window.since or math.max(now, window and window.since + 1 or 0),
     }
   end
@@ -67,7 +70,7 @@ local function find_budget(account, text, field, windows, now)
 end
 
 -- The field of the window of a key's budget; nil when the key has none. A key that replaces another one counts with it
--- (`budget_of`), unless one of them goes by other windows now.
+-- (`budget_of`), unless their budgets are for windows of different length.
 local function field_of(key)
   local every = match(key.budget or '', ' (%a+)$')
   return every and OF_KEY .. (key.budget_of or key.id) .. ':' .. every
@@ -92,7 +95,7 @@ local function find_budgets(account, key, windows, now)
   return is_sound and budgets or nil
 end
 
--- Counts so many tokens more in the windows that run: they are then those of the account.
+-- Adds `amount` to what is used of each budget. A window that has just begun becomes the one of the account's row.
 local function take_budgets(account, budgets, amount)
   for _, budget in ipairs(budgets.all) do
     local window = budget.window
@@ -114,7 +117,8 @@ local function take_more(account, budgets, note, amount)
   end
 end
 
--- What the text of a hold says of its windows, or nil. The gateway writes meta as JSON: no text of a client can look so.
+-- Reads the five words of a hold's text, or returns nil. The gateway writes meta as JSON, so a text of a client cannot contain
+-- these quotes unescaped.
 local function read_note(text)
   return read_counts(match(text, '"held":"([^"]*)"'))
 end
@@ -123,8 +127,8 @@ local function without_note(tail)
   return (string.gsub(tail, ',"held":"[^"]*"', '', 1))
 end
 
--- The text of a hold that takes from budgets, also when it is extended: what it had before then counts where it did.
--- `held` is what it has had, and `note` what was read of it, which this changes.
+-- Returns the text of a hold with the names of the windows that it counts in now. What it has had until now (`held`) stays in
+-- the window in which it was counted. `note` has the five words of its text, and is changed; nil when it has none.
 local function with_note(tail, budgets, note, held)
   if #budgets.all == 0 and not note then return tail end
   note = note or read_counts(NO_COUNTS)
@@ -137,7 +141,8 @@ local function with_note(tail, budgets, note, held)
   return string.sub(without_note(tail), 1, -2) .. ',"held":"' .. counts_text(note) .. '"}'
 end
 
--- For a charge whose hold is gone (Redis forgot the hold, or it was reaped): the charge counts in the windows that run.
+-- Returns the five words for a charge whose hold is gone, because Redis forgot or reaped it: it counts in the windows that
+-- run now.
 local function note_of_now(account, key)
   if not account.budget and not key.budget then return nil end
   local note = read_counts(NO_COUNTS)
@@ -176,7 +181,8 @@ local function book_back(account, part, back)
   return { field = part.field, since = part.since, tokens = -given }
 end
 
--- What the reapings of a hold have counted in windows is a field beside its mark, as what they waived is.
+-- The field that keeps what the reapings of a hold have counted in windows. It stands beside the hold's mark, as the
+-- waived_field does.
 local function counted_field(hold_id)
   return hold_id .. ':counted'
 end
@@ -202,7 +208,7 @@ local function book_budgets(account, charge, note, held, due, counted)
   end
   charge.counted = counted_text(counts)
   if not charge.counted or not before then return charge.counted or counted end
-  -- Two windows of one budget never run at the same time: of an earlier one, nothing can come back any more.
+  -- A window that has ended gets nothing back. So where this charge counts in a later window, the earlier one is forgotten.
   for _, who in ipairs({ 'account', 'key' }) do
     local part, old = counts[who], before[who]
     if part.tokens == 0 then counts[who] = old

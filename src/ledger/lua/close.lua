@@ -13,7 +13,7 @@ if not account.id then return { 'account_not_found', now, 0 } end
 local reap = find_expired(account, now, lease)
 local balance = account.granted - account.spent
 local is_closed = call('HEXISTS', account_key, 'closed_at') == 1
--- An allowance was given for a time, and not paid for.
+-- The rest of an allowance does not count as money of the account: nobody has paid for it.
 local given = account.allowance and math.min(account.allowance.left, balance) or 0
 local is_empty = balance == given and account.owed == 0
 

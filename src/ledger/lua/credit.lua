@@ -4,8 +4,8 @@
 -- KEYS: account, hold leases, hold rows, journal, the answer that is stored for the idempotency id, payments
 -- ARGV: 1 amount, signed; 2 hash of the request; 3 type: topup | adjustment | refund; 4 meta;
 --       5 when the credit was first made, ms: one older than a day without a stored answer is refused as late;
---       6 the payment's reference, or ''; 7 '1' = it is sent for the first time: a refund of more than was spent is then
---         refused. One that was made, and that Redis forgot, is made again, however little Redis says was spent
+--       6 the payment's reference, or ''; 7 '1' = it is sent for the first time: then a refund of more than was spent is
+--         refused. A refund that is sent again is not, because Redis may have forgotten what was spent, too
 -- Reply: ok, now, entry id, amount, balance, 1 = it was made before
 --      | late, now | account_not_found, now | account_deleted, now | idempotency_key_reused, now
 --      | reference_reused, now, entry id, amount | invalid_parameter, now

@@ -2,11 +2,11 @@
 -- The call names the amount that the hold shall have in all: so a repeated call adds nothing.
 -- KEYS: account, hold leases, hold rows, journal, key
 -- ARGV: 1 lease ms; 2 `<hold id> <charge> <prompt> <cached> <completion>`, as at a checkpoint;
---       3 `<amount in all> <least> <shares>`: one call adds no more than a share of what is available, or than `least`
---         where that is more. The amount includes what a reaping of this hold has charged;
+--       3 `<amount in all> <least> <shares>`: one call adds at most an equal share of what is available, or `least` if
+--         that is more. The amount includes what a reaping of this hold has charged;
 --       4 `<start> <end>` of the day, the week and the month that budgets go by
 -- Reply: ok, now, reaped, amount in all, what is available besides | gone, now, reaped
---      | again, now, reaped | clock, now: the windows of 4 are not those of Redis' time
+--      | again, now, reaped | clock, now: Redis' time is in none of the windows of 4
 --      | account_suspended, now, reaped
 
 local key_key, lease, windows = KEYS[5], tonumber(ARGV[1]), ARGV[4]
@@ -29,7 +29,7 @@ if row then
   held = number(held)
 end
 local note = row and read_note(tail)
--- The key's budget counts only if it counted at admission, and is still for a day, a week or a month as then.
+-- The key's budget counts only if it counted at admission, and if its window still has the same length.
 local of_key, every
 if note then of_key, every = match(note.key.field, ':([^:]+):(%a+)$') end
 local key = { id = of_key, budget = of_key and call('HGET', key_key, 'budget') }

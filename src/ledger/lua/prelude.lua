@@ -73,8 +73,9 @@ local function draw_allowance(account, paid)
   return drawn
 end
 
--- An adjustment takes from the rest of the balance first, and a gateway from before allowances takes from the balance
--- alone. Must be called where the allowance may be more than the balance; returns what it is lowered by.
+-- Lowers an allowance that is more than the balance to the balance, and returns by how much. This must be called wherever it
+-- may be more: after an adjustment, which takes from the rest of the balance first, and where a gateway of an earlier
+-- version, which knows no allowances, may have charged the account.
 local function draw_beyond_balance(account)
   if not account.allowance then return 0 end
   local over = account.allowance.left - (account.granted - account.spent)
@@ -183,7 +184,8 @@ local function write_repayment(repayment)
     'balance', int(repayment.balance), 'meta', '{}', unpack(more))
 end
 
--- What has changed of allowance and windows, as HSET takes it after a first field; most accounts have neither.
+-- The fields of the allowance and the windows that have changed, with their values, as HSET takes them. Most accounts have
+-- neither.
 local function changed_fields(account)
   local fields, allowance = {}, account.allowance
   if not allowance and not account.windows then return fields end

@@ -2,18 +2,18 @@
 -- goes back, first to what the account owes. What was used is charged in full: the account owes what it cannot pay now,
 -- unless the meta says that the hold was made in shadow mode: then that is waived.
 -- KEYS: account, hold leases, hold rows, journal, key
--- ARGV: 1 `<hold id> <total charge> <prompt> <cached> <completion> <tokens counted for the limit>
+-- ARGV: 1 `<hold id> <total charge> <prompt> <cached> <completion> <tokens counted for the limit at admission>
 --       <their minute> <implausible>`;
 --       2 `<key id> <model percent-encoded>`; 3 flags: e estimated, c cut; 4 meta
 -- Reply: ok, now, charge, owed of it, balance, 1 = it was settled before
 --      | late, now | account_not_found, now
 
 local key_key, flags, meta = KEYS[5], ARGV[3], ARGV[4]
-local id, total, prompt, cached, completion, counted, minute, implausible =
+local id, total, prompt, cached, completion, estimate, minute, implausible =
   match(ARGV[1], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
 local key_id, model = match(ARGV[2], '^(%S+) (%S+)$')
 total, prompt, cached = number(total), number(prompt), number(cached)
-completion, counted, minute = number(completion), number(counted), number(minute)
+completion, estimate, minute = number(completion), number(estimate), number(minute)
 
 local now = now_ms()
 local account = read_account()
@@ -25,18 +25,18 @@ if mark and string.sub(mark, 1, 1) == 's' then
   local charge, owed = match(mark, '^s (%d+) (%d+)$')
   return { 'ok', now, charge, owed, int(account.granted - account.spent), 1 }
 end
-local opened = call('HGET', hold_rows, id)
-if not opened and not mark and now - made_at(id) > DAY_MS then return { 'late', now } end
+local row = call('HGET', hold_rows, id)
+if not row and not mark and now - made_at(id) > DAY_MS then return { 'late', now } end
 -- The books of a deleted account are closed.
-if not opened and call('HEXISTS', account_key, 'written_off') == 1 then return { 'late', now } end
+if not row and call('HEXISTS', account_key, 'written_off') == 1 then return { 'late', now } end
 
 local of_key = call('HMGET', key_key, 'minute', 'tokens', 'budget', 'budget_of')
 local held, note = 0, nil
-if opened then
-  local amount, owner = match(opened, '^(%d+) %d+ %d+ %d+ %d+ (%S+)')
+if row then
+  local amount, owner = match(row, '^(%d+) %d+ %d+ %d+ %d+ (%S+)')
   held = number(amount)
   key_id = owner
-  note = read_note(opened)
+  note = read_note(row)
 else
   note = note_of_now(account, { id = key_id, budget = of_key[3], budget_of = of_key[4] })
 end
@@ -58,7 +58,7 @@ local charged = int(charge.total)
 call('HDEL', hold_rows, id)
 call('HSET', settled, id, 's ' .. charged .. ' ' .. int(charge.owed))
 call('EXPIRE', settled, MARK_SECONDS)
-if opened then
+if row then
   call('ZREM', hold_leases, id)
   call('HINCRBY', account_key, 'open:' .. key_id, -1)
 end
@@ -67,7 +67,7 @@ write_usage(usage_hour, usage_day, charge)
 write_repayment(repaid)
 
 -- The limit counted an estimate. While the same minute lasts, the real count replaces the estimate.
-local correction = prompt + completion - counted
+local correction = prompt + completion - estimate
 if account.minute == minute and correction ~= 0 then
   write_sums(account, 'tokens', int(math.max(0, account.tokens + correction)))
 else
