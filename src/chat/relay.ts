@@ -2,9 +2,9 @@
 // begins with the first content, and ends in exactly one terminal: `[DONE]` only where every choice has finished.
 //
 // What can end it, each a call of #end:
-//   backend ended whole or cut · [DONE] · error event · nothing more 2 s after the finish · clocks, drain or the client
-//   leaving, once what had come by then is read (deadline.signal) · the ledger (money out, suspended) · ran past its
-//   bound · an event too large
+//   the backend ended, whole or cut · [DONE] · an error event · 2 s without more after the finish · a time-out, the drain or
+//   the client leaving, once everything that has come is read (deadline.signal) · the ledger: no money, or suspended ·
+//   more output than the bound · an event that is too large
 
 import type { BackendAnswer } from '../backend/outgoing-request.ts'
 import { mask } from '../backend/secrets.ts'
@@ -29,10 +29,10 @@ export interface RelayEnd {
   readonly frames: string
 }
 
-/** So long the relay waits for usage and [DONE] after a finish. */
+/** How long the relay waits for usage and [DONE] after a finish. */
 const afterFinishMs = 2000
 
-/** So much without content is held back. Then the answer begins all the same, because nothing may grow without bound. */
+/** Frames without content are held back until they are more than this. Then the answer begins, because nothing may grow without bound. */
 const heldBytes = 1024 * 1024
 
 export class Relay {
@@ -222,7 +222,7 @@ export class Relay {
     const waiting = this.#waiting
     if (!waiting) return
     this.#waiting = undefined
-    // One of them may pause the answer again; then the others wait on.
+    // An event may pause the answer again: then those after it go on waiting.
     for (const next of waiting) next()
     if (this.#isEnded || this.#waiting) return
     this.#flushSoon()

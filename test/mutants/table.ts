@@ -342,7 +342,11 @@ export const mutants: readonly Mutant[] = [
     "if call('HEXISTS', hold_rows, hold) == 0 then return { 'no_hold', now } end",
     '',
   ),
-  sessionLua('begin', "if history_mark(last, ends) ~= seen then return { 'changed', now } end", ''),
+  sessionLua(
+    'begin',
+    "if history_version(last, ends) ~= seen then return { 'changed', now } end",
+    '',
+  ),
   sessionLua('prelude', "return (last or '-') .. ':' .. (ends or '0')", "return last or '-'"),
   sessionLua('append', "if owner ~= hold or ended then return { 'lost', now } end", ''),
   sessionLua('append', 'local is_stored = next_seq >= after', 'local is_stored = next_seq > after'),
@@ -416,7 +420,7 @@ export const mutants: readonly Mutant[] = [
   ),
   one(
     'sessions/streams/frames.ts',
-    'while (this.#bytes > this.#maxBytes && this.#chunks.length > 1) this.#drop()',
+    'while (this.#bytes > this.#maxBytes && this.#pieces.length > 1) this.#drop()',
     '',
   ),
   one(

@@ -7,10 +7,11 @@
 --      | behind, now, seq of the frame that Redis needs next | forgotten, now: Redis has neither stream nor session
 
 local stream, frames, session, messages, storage = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local hold, first, count, most, anew, open = match(ARGV[1], '^(%S+) (%d+) (%d+) (%d+) (%d) (%d)$')
+local hold, first, count, most, replaces, open = match(ARGV[1], '^(%S+) (%d+) (%d+) (%d+) (%d) (%d)$')
 local text, said, message = ARGV[2], ARGV[3], ARGV[4]
 first, count, most = number(first), number(count), number(most)
-local after, replaces = first + count, anew == '1'
+replaces = replaces == '1'
+local after = first + count
 
 local now = now_ms()
 local found = call('HMGET', stream, 'hold', 'ended', 'next', 'bytes', 'cancelled', 'said_next',

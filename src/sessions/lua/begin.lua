@@ -2,7 +2,7 @@
 -- the answer in progress, its stream, the session's lock.
 -- KEYS: session, message ids, messages, stream of the answer, hold rows, storage, account, claim of an Idempotency-Key
 --       (not given where none came)
--- ARGV: 1 `<hold> <mark of the history that was read> <bytes a session may have> <quota> <quota without money>`;
+-- ARGV: 1 `<hold> <version of the history that was read> <bytes a session may have> <quota> <quota without money>`;
 --       2 `<now, s> <retention, s>`; 3 running claim, or ''; 4 kept claim; 5… id and row of each message, the answer last
 -- Reply: ok, now | session_not_found, now | session_busy, now, message id | no_hold, now | changed, now
 --      | claim_lost, now | older, now, the session's last message id | full, now, bytes it has
@@ -19,7 +19,7 @@ local found = call('HMGET', session, 'id', 'active', 'last', 'bytes', 'messages'
 local id, active, last, bytes, count, counted, ends = unpack(found)
 if not id then return { 'session_not_found', now } end
 if active and active ~= '' then return { 'session_busy', now, active } end
-if history_mark(last, ends) ~= seen then return { 'changed', now } end
+if history_version(last, ends) ~= seen then return { 'changed', now } end
 if call('HEXISTS', hold_rows, hold) == 0 then return { 'no_hold', now } end
 if claim and call('GET', claim) ~= running then return { 'claim_lost', now } end
 if last and ARGV[first_row] <= last then return { 'older', now, last } end

@@ -9,11 +9,12 @@
 
 local stream, frames, session, ids, messages = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local storage = KEYS[6]
-local hold, first, count, anew = match(ARGV[1], '^(%S+) (%d+) (%d+) (%d)$')
+local hold, first, count, replaces = match(ARGV[1], '^(%S+) (%d+) (%d+) (%d)$')
 local text, row = ARGV[2], ARGV[4]
 local message, seconds, kept_ms, retention = match(ARGV[3], '^(%S+) (%d+) (%d+) (%d+)$')
 first, count = number(first), number(count)
-local after, replaces = first + count, anew == '1'
+replaces = replaces == '1'
+local after = first + count
 local function may_replace_end()
   local last, active = unpack(call('HMGET', session, 'last', 'active'))
   local is_last = last == message and (not active or active == '')
@@ -53,7 +54,7 @@ if has_stream then
   call('PEXPIRE', stream, kept_ms)
   call('PEXPIRE', frames, kept_ms)
 end
--- The frames of a lost stream are counted again, because they are kept longer now; its session no longer counts them.
+-- A lost stream's frames are counted once more, because they are kept longer now. Its session no longer counts them.
 end_message(session, ids, messages, storage, message, row, seconds, retention, now, {
   bytes = has_stream and number(bytes) + #text or 0, counted = lost and 0 or counted, kept_ms = kept_ms
 })

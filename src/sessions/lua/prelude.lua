@@ -1,5 +1,5 @@
--- Purpose: what the scripts of sessions share: how long keys are kept, whether a session is still as a send has read it, a
--- stream that Redis has lost, the end of a message. Stands after accounts/lua/storage.lua, whose functions it calls.
+-- Purpose: what the scripts of sessions share: how long keys are kept, the version of a session's history, a stream that
+-- Redis has lost, the end of a message. Stands after accounts/lua/storage.lua, whose functions it calls.
 
 -- A retention of 0 keeps the keys for ever, also keys that were written under another retention. For a session that may
 -- expire, the row of the account's storage notes what the session counts, because Redis does not tell when it expires.
@@ -19,9 +19,9 @@ local function keep(session, others, retention_s, storage, id, counted)
   end
 end
 
--- Tells whether the messages of a session are still those that a send has read.
--- `ends` counts the ends of answers: one that ends, or gets another end, changes under the same id.
-local function history_mark(last, ends)
+-- A text that changes whenever the messages of a session do. `last` is the greatest message id. `ends` counts the ends of
+-- answers, because an answer that ends, or gets another end, keeps its id.
+local function history_version(last, ends)
   return (last or '-') .. ':' .. (ends or '0')
 end
 

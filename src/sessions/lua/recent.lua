@@ -4,7 +4,7 @@
 -- ARGV: 1 message id before which they stand, '' for the newest; 2 how many at most; 3 bytes that there is room for;
 --       4 '1' = at least one row, however large
 -- Reply: ok, now, 1 = there are more, model, instructions, greatest message id, active message,
---        mark of the history, rows, newest first…
+--        version of the history, rows, newest first…
 --      | session_not_found, now
 
 local session, ids, messages = KEYS[1], KEYS[2], KEYS[3]
@@ -16,8 +16,8 @@ local id, model, instructions, last, active, ends =
 if not id then return { 'session_not_found', now } end
 local from = before == '' and '+' or '(' .. before
 local found = call('ZRANGE', ids, from, '-', 'BYLEX', 'REV', 'LIMIT', 0, count + 1)
-local mark = history_mark(last, ends)
-local reply = { 'ok', now, 0, model or '', instructions or '', last or '', active or '', mark }
+local version = history_version(last, ends)
+local reply = { 'ok', now, 0, model or '', instructions or '', last or '', active or '', version }
 local size = 0
 for i, message in ipairs(found) do
   size = size + call('HSTRLEN', messages, message)

@@ -222,7 +222,7 @@ export interface Context {
   readonly last: string | undefined
   /** Id of the message that is being generated. */
   readonly active: string | undefined
-  /** A mark of this history: `begin` refuses a send when the history has changed since. */
+  /** The version of this history: `begin` refuses a send when the history has changed since. */
   readonly seen: string
   /** Newest first, in chunks. The first chunk is already read, and may be empty; each other one is a flight. */
   messages(): AsyncGenerator<StoredMessage, void>

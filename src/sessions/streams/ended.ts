@@ -8,12 +8,12 @@ import type { TokenCounts } from '../../tokens/token-counts.ts'
 import type { Assembly } from './assembly.ts'
 import type { MessageStatus, StoredMessage } from '../message.ts'
 
-export interface Fate {
+export interface FinalStatus {
   readonly status: MessageStatus
   readonly error?: GatewayError | undefined
 }
 
-interface HowEnded extends Fate {
+interface HowEnded extends FinalStatus {
   readonly said: Assembly
   /** Balance tokens. */
   readonly cost: number
@@ -45,7 +45,7 @@ export function usedBy(facts: Facts): Pick<HowEnded, 'cost' | 'usage'> {
   return { cost, usage: isNone ? undefined : { ...tokens, estimated } }
 }
 
-export function statusOf(ending: Ending): Fate {
+export function statusOf(ending: Ending): FinalStatus {
   if (ending.kind === 'complete' || ending.kind === 'length') return { status: 'completed' }
   if (ending.kind === 'relayed-error') {
     return { status: 'failed', error: new GatewayError('upstream_error', { source: 'backend' }) }

@@ -82,8 +82,8 @@ export class Follower {
     if (this.#quiet < quietPolls) return
     this.#quiet = 0
     const state = await rows.state(place)
-    // Without a stream, the message was withdrawn or deleted. An end before the frames here: Redis has lost some. In both
-    // cases nothing will come.
+    // Nothing will come when the message was withdrawn or deleted, so that it has no stream; nor when its stream has ended
+    // before the frames that are here, because Redis has lost the others.
     const isOver = !state || (state.isEnded && state.next <= this.log.next)
     if (isOver) this.log.break()
     else await lost.finish(place)

@@ -32,22 +32,22 @@ export function frameStart(
   message: string,
   seq: number,
 ): number | undefined {
-  const mark = `id: ${message}:${seq}\n`
-  if (text.indexOf(mark) === 0) return 0
-  const blank = text.indexOf(`\n\n${mark}`)
+  const idLine = `id: ${message}:${seq}\n`
+  if (text.indexOf(idLine) === 0) return 0
+  const blank = text.indexOf(`\n\n${idLine}`)
   return blank < 0 ? undefined : blank + 2
 }
 
 /** The first frame that begins after `index`; undefined when there is none. */
-export function frameBehind(
+export function frameAfter(
   text: string,
   message: string,
   index: number,
 ): { readonly start: number; readonly seq: number } | undefined {
-  const mark = `\n\nid: ${message}:`
-  const blank = text.indexOf(mark, index)
+  const beginning = `\n\nid: ${message}:`
+  const blank = text.indexOf(beginning, index)
   if (blank < 0) return undefined
-  const digits = blank + mark.length
+  const digits = blank + beginning.length
   return { start: blank + 2, seq: Number.parseInt(text.slice(digits, digits + 16), 10) }
 }
 
@@ -87,7 +87,7 @@ export class FrameLog {
   readonly message: string
   readonly #maxBytes: number
   readonly #listeners = new Set<() => void>()
-  #chunks: KeptPiece[] = []
+  #pieces: KeptPiece[] = []
   #bytes = 0
   #next: number
   #isEnded = false
@@ -103,7 +103,7 @@ export class FrameLog {
 
   /** Seq of the oldest frame that is here. */
   get first(): number {
-    return this.#chunks[0]?.first ?? this.#next
+    return this.#pieces[0]?.first ?? this.#next
   }
 
   /** Seq that the next frame has. */
@@ -128,10 +128,10 @@ export class FrameLog {
 
   /** Adds whole frames; the last one is the frame before `next`. */
   add(text: string, next: number): void {
-    this.#chunks.push({ text: flat(text), first: this.#next, next })
+    this.#pieces.push({ text: flat(text), first: this.#next, next })
     this.#bytes += text.length
     this.#next = next
-    while (this.#bytes > this.#maxBytes && this.#chunks.length > 1) this.#drop()
+    while (this.#bytes > this.#maxBytes && this.#pieces.length > 1) this.#drop()
     this.#tell()
   }
 
@@ -149,7 +149,7 @@ export class FrameLog {
   /** Redis has the frames before `seq`: drops them, except the tail. */
   stored(seq: number): void {
     for (;;) {
-      const [oldest] = this.#chunks
+      const [oldest] = this.#pieces
       const isStored = oldest !== undefined && oldest.next <= seq
       if (!isStored) return
       const bytesAfter = this.#bytes - oldest.text.length
@@ -158,20 +158,20 @@ export class FrameLog {
     }
   }
 
-  /** Frames from `seq` on, `enough` bytes or a chunk more; undefined when the frame `seq` is no longer here. */
+  /** Frames from `seq` on: at least `enough` bytes, if there are so many. Undefined when the frame `seq` is no longer here. */
   from(seq: number, enough = Infinity): Piece | undefined {
     if (seq >= this.#next) return { text: '', next: seq }
     if (seq < this.first) return undefined
     // From the end, because most readers are close to it.
-    let at = this.#chunks.length - 1
-    while ((this.#chunks[at]?.first ?? seq) > seq) at--
-    const chunk = this.#chunks[at]
-    if (!chunk) return undefined
-    let { text, next } = chunk
-    if (chunk.first < seq) text = text.slice(frameStart(text, this.message, seq))
-    for (let i = at + 1; i < this.#chunks.length && text.length < enough; i++) {
-      text += this.#chunks[i]?.text ?? ''
-      next = this.#chunks[i]?.next ?? next
+    let at = this.#pieces.length - 1
+    while ((this.#pieces[at]?.first ?? seq) > seq) at--
+    const piece = this.#pieces[at]
+    if (!piece) return undefined
+    let { text, next } = piece
+    if (piece.first < seq) text = text.slice(frameStart(text, this.message, seq))
+    for (let i = at + 1; i < this.#pieces.length && text.length < enough; i++) {
+      text += this.#pieces[i]?.text ?? ''
+      next = this.#pieces[i]?.next ?? next
     }
     return { text, next }
   }
@@ -186,7 +186,7 @@ export class FrameLog {
   }
 
   #drop(): void {
-    this.#bytes -= this.#chunks.shift()?.text.length ?? 0
+    this.#bytes -= this.#pieces.shift()?.text.length ?? 0
   }
 
   #tell(): void {

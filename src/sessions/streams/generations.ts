@@ -11,7 +11,7 @@ import type { ErrorCode } from '../../errors.ts'
 import type { Answer, Exchange } from '../../exchange.ts'
 import { soon } from '../../sharing/patience.ts'
 import { ended, statusAfter, statusOf, usedBy } from './ended.ts'
-import type { Fate } from './ended.ts'
+import type { FinalStatus } from './ended.ts'
 import type { StoredMessage } from '../message.ts'
 import { Recording } from './recording.ts'
 import type { BeginRequest, MessagePlace, Owned, StreamRows } from './stream-rows.ts'
@@ -28,7 +28,7 @@ export interface Start extends Sent {
   /** The answer's row, `in_progress`. */
   readonly draft: StoredMessage
   readonly options: Omit<GenerationOptions, 'grammar'>
-  /** How its stream is kept; by default as these generations keep theirs. */
+  /** The options for its stream. Default: those of `Generations`. */
   readonly keeping?: GenerationsOptions
 }
 
@@ -54,8 +54,8 @@ export class Generations {
   readonly #options: GenerationsOptions
   readonly #running = new Map<string, RunningGeneration>()
   /** Finished messages of which Redis has not been told. */
-  readonly #untold = new Map<string, Told>()
-  /** Sends to be taken back, of which Redis has not been told either. */
+  readonly #untold = new Map<string, Finished>()
+  /** Sends that are to be withdrawn, of which Redis has not been told. */
   readonly #unwithdrawn = new Map<string, Sent>()
   readonly #again: NodeJS.Timeout
 
@@ -110,7 +110,7 @@ export class Generations {
     const stop = (code: ErrorCode) => {
       if (generation.meter.finished) return
       const error = new GatewayError(code)
-      // Where nothing was asked, there is no usage to wait for.
+      // Its answer is read to the end, for the usage, if a target was asked.
       const isReadOn = generation.finishesAlone && generation.sentAtMs > 0
       if (isReadOn) generation.cancelled ??= error
       else generation.deadline.depart(error)
@@ -125,7 +125,7 @@ export class Generations {
       opened.resolve(undefined)
     }, options.limits.sessionFirstEventMs)
     const live = { start, recording, generation, opened, opening }
-    const done = this.#live(live).finally(() => {
+    const done = this.#runToEnd(live).finally(() => {
       clearTimeout(opening)
       this.#running.delete(owned.message)
     })
@@ -143,7 +143,7 @@ export class Generations {
     await soon(told, boundMs)
   }
 
-  async #live(live: Live): Promise<StoredMessage | undefined> {
+  async #runToEnd(live: Live): Promise<StoredMessage | undefined> {
     const { recording, generation, opened } = live
     try {
       const relay = await openRelay(generation, opened.promise)
@@ -174,26 +174,26 @@ export class Generations {
     return await this.#fail(live, data, { status: 'failed', error })
   }
 
-  #fail(live: Live, data: string, fate: Fate): Promise<StoredMessage> {
-    return this.#finish(live, live.recording.lastFrame(data), fate)
+  #fail(live: Live, data: string, status: FinalStatus): Promise<StoredMessage> {
+    return this.#finish(live, live.recording.lastFrame(data), status)
   }
 
   async #finish(
     { recording, generation, start }: Live,
     frames: string,
-    fate: Fate,
+    status: FinalStatus,
   ): Promise<StoredMessage> {
     const message = ended(start.draft, {
-      ...fate,
+      ...status,
       ...usedBy(generation.x.facts),
       said: recording.said(),
     })
-    const told = { recording, owned: start.owned, message }
-    if (!(await this.#tell(told, frames))) this.#untold.set(message.id, told)
+    const finished = { recording, owned: start.owned, message }
+    if (!(await this.#tell(finished, frames))) this.#untold.set(message.id, finished)
     return message
   }
 
-  async #tell({ recording, owned, message }: Told, frames: string): Promise<boolean> {
+  async #tell({ recording, owned, message }: Finished, frames: string): Promise<boolean> {
     const isTold = await recording.finish(frames, JSON.stringify(message))
     // Another gateway has ended the message, by a checkpoint: this corrects the row. When that fails, the ledger's
     // charge is right all the same.
@@ -212,14 +212,14 @@ export class Generations {
   }
 
   async #tellAgain(): Promise<void> {
-    for (const [message, told] of this.#untold) {
-      if (await this.#tell(told, '')) this.#untold.delete(message)
+    for (const [message, finished] of this.#untold) {
+      if (await this.#tell(finished, '')) this.#untold.delete(message)
     }
     for (const sent of this.#unwithdrawn.values()) await this.withdraw(sent)
   }
 }
 
-interface Told {
+interface Finished {
   readonly recording: Recording
   readonly owned: Owned
   /** The final row. */

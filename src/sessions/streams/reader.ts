@@ -126,7 +126,7 @@ export class Reader {
     const isTaken = this.#giveBytes(piece)
     if (piece.isEnd) clearInterval(this.#heartbeat)
     if (!isTaken) await this.#out.drained()
-    // Another gateway may have ended the message, and then its owner again: the log then has another end than this one.
+    // This was the end, even if the log goes on: an owner that comes back puts its own end in the place of another gateway's.
     if (piece.isEnd) this.stop()
   }
 

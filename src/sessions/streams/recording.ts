@@ -6,7 +6,7 @@
 import type { SseEvent } from '../../exchange.ts'
 import type { StreamOut } from '../../http/client-stream.ts'
 import { Assembly } from './assembly.ts'
-import { FrameLog, Numbered, frameBehind, frameStart } from './frames.ts'
+import { FrameLog, Numbered, frameAfter, frameStart } from './frames.ts'
 import type { Appended, Batch, Owned, StreamRows } from './stream-rows.ts'
 
 export interface RecordingOptions {
@@ -65,13 +65,13 @@ export class Recording implements StreamOut {
     return this.#numbered.frame(event)
   }
 
-  /** Another target is asked: the frames of the last one were numbered, and never written. */
+  /** Another target is asked: its frames get the numbers of the last target's, which were never written. */
   restart(): void {
     this.#numbered = new Numbered(this.#options.owned.message, this.#next)
     this.#unread = []
   }
 
-  /** The gateway's own last frame. Frames that were numbered, and not written because no content followed, give their numbers back. */
+  /** The gateway's own last frame. It gets the number of the first frame that was not written: no content had followed. */
   lastFrame(data: string): string {
     this.#numbered = new Numbered(this.#options.owned.message, this.#next)
     return this.frame({ event: undefined, data })
@@ -150,7 +150,7 @@ export class Recording implements StreamOut {
     if (this.#pending.length <= replayBytes) return
     // Redis has been away for long: drops old frames, to leave room for more. What Redis has will then be replaced.
     const cut = this.#pending.length - replayBytes / 2
-    const frame = frameBehind(this.#pending, owned.message, cut)
+    const frame = frameAfter(this.#pending, owned.message, cut)
     if (!frame) return
     this.#pending = this.#pending.slice(frame.start)
     this.#first = frame.seq
@@ -184,7 +184,7 @@ export class Recording implements StreamOut {
       const reply = await rows.append(owned, { ...batch, isOpen: this.#isOpen })
       const isTaken = reply.word === 'ok'
       if (isTaken && isSummaryDue) this.#bytesSinceSummary = 0
-      this.#learn(reply, batch)
+      this.#onReply(reply, batch)
       return isTaken
     } catch {
       // Redis is away or refuses: the frames wait for the next flush.
@@ -206,25 +206,25 @@ export class Recording implements StreamOut {
       if (!isTaken) misses++
       // Another gateway has ended the message: all that is left may take the place of that end, together with the row.
       hasOtherEnd = reply.word === 'lost' && !isLast
-      if (!hasOtherEnd) this.#learn(reply, batch)
+      if (!hasOtherEnd) this.#onReply(reply, batch)
     }
     return this.isLost
   }
 
   #all(): Batch {
     const count = this.#next - this.#first
-    return { first: this.#first, count, text: this.#pending, isAnew: this.#mustReplace }
+    return { first: this.#first, count, text: this.#pending, replaces: this.#mustReplace }
   }
 
   /** A batch of whole frames, from the first pending one on. */
   #batch(): Batch {
-    const next = frameBehind(this.#pending, this.#options.owned.message, batchBytes)
+    const next = frameAfter(this.#pending, this.#options.owned.message, batchBytes)
     if (!next) return this.#all()
     const text = this.#pending.slice(0, next.start)
     return { first: this.#first, count: next.seq - this.#first, text }
   }
 
-  #learn(reply: Appended, batch: Batch): void {
+  #onReply(reply: Appended, batch: Batch): void {
     if (reply.word === 'ok') return this.#onStored(batch, reply.isCancelled)
     if (reply.word === 'behind') return this.#goOnFrom(reply.next)
     const { stop } = this.#options
@@ -264,7 +264,7 @@ export class Recording implements StreamOut {
     this.#mustReplace = this.#first !== seq
   }
 
-  /** Makes the frames from `seq` on pending again, as far as memory has them, also when no new frame follows. */
+  /** Makes the frames from `seq` on pending again, as far as memory still has them. */
   #takeBack(seq: number): void {
     const from = Math.max(seq, this.log.first)
     const forgotten = from < this.#first ? this.log.from(from) : undefined

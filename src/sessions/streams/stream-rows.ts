@@ -35,10 +35,10 @@ export interface Batch {
   readonly count: number
   /** latin1: one char a byte. */
   readonly text: string
-  /** Snapshot of what all frames up to the last one say: needed with `isAnew`, and now and then before old frames are dropped. */
+  /** Snapshot of what all frames up to the last one say: needed with `replaces`, and now and then before old frames are dropped. */
   readonly said?: string
   /** True when frames are missing before `first`: this batch replaces the frames in Redis. */
-  readonly isAnew?: boolean
+  readonly replaces?: boolean
   /** True when the message will not be withdrawn any more, also when there is no frame yet. */
   readonly isOpen?: boolean
 }
@@ -112,7 +112,7 @@ const toBytes = (text: string): Buffer => Buffer.from(text, 'latin1')
 const seconds = (): number => Math.floor(Date.now() / 1000)
 
 export interface BeginRequest extends Owned, Quota {
-  /** The mark of the session's history that was read. */
+  /** The version of the session's history that was read. */
   readonly seen: string
   /** Id and row, the answer last. */
   readonly rows: readonly (readonly [string, string])[]
@@ -154,20 +154,20 @@ export class StreamRows {
     return { word }
   }
 
-  /** A batch without frames shows that the owner lives. */
+  /** Called without frames, too, to show that the owner lives. */
   async append({ ref, session, message, hold }: Owned, batch: Batch): Promise<Appended> {
-    const { first, count, text, said = '', isAnew = false, isOpen = false } = batch
+    const { first, count, text, said = '', replaces = false, isOpen = false } = batch
     const rows = [keys.session(ref, session), keys.messages(ref, session)]
     const names = [...streamKeys(ref, message), ...rows, keys.storage(ref)]
-    const flags = `${isAnew ? 1 : 0} ${isOpen ? 1 : 0}`
+    const flags = `${replaces ? 1 : 0} ${isOpen ? 1 : 0}`
     const head = `${hold} ${first} ${count} ${this.#options.replayBytes} ${flags}`
     return toAppended(await this.#run('append', names, [head, toBytes(text), said, message]))
   }
 
   /** Writes the last frames and the final row, and frees the session. Calling it again has no further effect. */
   async finish(owned: Owned, batch: Batch, row: string): Promise<Appended> {
-    const { first, count, text, isAnew = false } = batch
-    const head = `${owned.hold} ${first} ${count} ${isAnew ? 1 : 0}`
+    const { first, count, text, replaces = false } = batch
+    const head = `${owned.hold} ${first} ${count} ${replaces ? 1 : 0}`
     const words = [head, toBytes(text), this.#keptWords(owned), row]
     return toAppended(await this.#run('finish', this.#rowNames(owned), words))
   }

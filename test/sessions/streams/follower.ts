@@ -199,7 +199,7 @@ t.test('frames that its owner could not keep cut its readers off', async (t) => 
   await it.append(0, 2)
   await until(() => it.follower.log.next === 2)
   const text = it.frames[9] ?? ''
-  await it.rows.append(it.owned, { first: 9, count: 1, text, said: '{}', isAnew: true })
+  await it.rows.append(it.owned, { first: 9, count: 1, text, said: '{}', replaces: true })
   await until(() => it.follower.log.isBroken)
 })
 

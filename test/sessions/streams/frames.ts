@@ -4,7 +4,7 @@ import t from 'tap'
 import {
   FrameLog,
   Numbered,
-  frameBehind,
+  frameAfter,
   framesToData,
   frameStart,
 } from '../../../src/sessions/streams/frames.ts'
@@ -25,9 +25,9 @@ t.test('a frame is found by its number, and never inside a value', async (t) => 
   t.equal(frameStart(text, 'm', 9), nine)
   for (const seq of [0, 7, 10]) t.equal(frameStart(text, 'm', seq), undefined)
   t.equal(frameStart('', 'm', 0), undefined)
-  t.strictSame(frameBehind(text, 'm', 0), { start: nine, seq: 9 })
-  t.strictSame(frameBehind(text, 'm', nine), { start: text.indexOf('id: m:90'), seq: 90 })
-  t.equal(frameBehind(text, 'm', text.indexOf('id: m:90')), undefined)
+  t.strictSame(frameAfter(text, 'm', 0), { start: nine, seq: 9 })
+  t.strictSame(frameAfter(text, 'm', nine), { start: text.indexOf('id: m:90'), seq: 90 })
+  t.equal(frameAfter(text, 'm', text.indexOf('id: m:90')), undefined)
 })
 
 t.test('frames give back the data they were made of', async (t) => {

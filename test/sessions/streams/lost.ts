@@ -73,7 +73,7 @@ t.test('if the frames are gone, the words are still those that were generated', 
   const owned = await start()
   const frames = framesOf(owned.message, ['a', 'b', 'c'].map(said))
   const snapshot = JSON.stringify({ content: 'a b ', calls: [], open: [] })
-  const anew = { first: 1, count: 1, text: frames[1] ?? '', said: snapshot, isAnew: true }
+  const anew = { first: 1, count: 1, text: frames[1] ?? '', said: snapshot, replaces: true }
   await rows.append(owned, anew)
   await rows.append(owned, { first: 2, count: 1, text: frames[2] ?? '' })
   t.equal((await lost.said(owned)).result().content, 'a b c')

@@ -176,7 +176,7 @@ t.test('a forgotten stream is begun anew by its owner, with all that was said', 
     t.ok((await redis.pttl(key)) > 0, 'it expires with its session')
   }
   await forget()
-  t.match(await rows.append(owned, { ...two, isAnew: true, said: '{}' }), { word: 'ok' })
+  t.match(await rows.append(owned, { ...two, replaces: true, said: '{}' }), { word: 'ok' })
   t.match(await rows.words(owned), { next: 2, saidNext: 2 })
   await redis.del(keys.messages(ref, session), keys.messageIds(ref, session))
   const count = Number(await redis.hget(keys.session(ref, session), 'messages'))
@@ -299,7 +299,7 @@ t.test('a stream that begins again drops its frames, and repeats its words', asy
   const frames = framesOf(owned.message, ['a', 'b', 'c', 'd', 'e', 'f'])
   await fill(opened, owned, frames.slice(0, 2))
   const text = frames.slice(4).join('')
-  const anew = { first: 4, count: 2, text, said: 'abcdef', isAnew: true }
+  const anew = { first: 4, count: 2, text, said: 'abcdef', replaces: true }
   t.match(await rows.append(owned, anew), { word: 'ok' })
   t.equal(await rows.frames(owned, 0), undefined)
   t.equal(await rows.frames(owned, 3), undefined)
@@ -485,15 +485,15 @@ t.test('an owner with a whole answer puts it in the place of the other end, once
 })
 
 t.test('all frames count in the storage as long as the whole answer is kept', async (t) => {
-  for (const isAnew of [false, true]) {
+  for (const replaces of [false, true]) {
     const { rows, owned, frames, rest, redis, ref } = await endedElsewhere(t, { server: shared })
     const counted = async () => {
       const [, , since] = (await redis.hget(keys.storage(ref), 'frames'))?.split(' ') ?? []
       return Number(since)
     }
     const before = await counted()
-    await rows.finish(owned, { ...rest(2), isAnew }, done(owned.message))
-    const kept = frames.slice(isAnew ? 2 : 0).join('')
+    await rows.finish(owned, { ...rest(2), replaces }, done(owned.message))
+    const kept = frames.slice(replaces ? 2 : 0).join('')
     t.equal((await counted()) - before, 1024 + Math.ceil(kept.length * 1.25))
   }
 })
@@ -504,7 +504,7 @@ t.test('one more frame than Redis had, or fewer frames kept, are put there too',
   t.match(await one.rows.finish(one.owned, last, done(one.owned.message)), { word: 'ok' })
   t.match(await one.rows.frames(one.owned, 1), { next: 3, isEnd: true })
   const some = await endedElsewhere(t)
-  const anew = { ...some.rest(3), isAnew: true }
+  const anew = { ...some.rest(3), replaces: true }
   t.match(await some.rows.finish(some.owned, anew, done(some.owned.message)), { word: 'ok' })
   t.equal(await some.rows.frames(some.owned, 0), undefined, 'no longer kept')
   t.match(await some.rows.frames(some.owned, 3), { text: some.frames[3], isEnd: true })
