@@ -2,7 +2,7 @@
 // billing API, the admin API and the account page alike.
 
 import { json } from '../exchange.ts'
-import type { Answer } from '../exchange.ts'
+import type { Answer, Exchange } from '../exchange.ts'
 import { csvAnswer } from '../http/csv.ts'
 import { pageQuery } from '../http/page.ts'
 import { oneOf } from '../http/query.ts'
@@ -52,21 +52,15 @@ export async function answerUsage(
     : { status: 200, body: await ledger.usage(ref, asked, { share: to.share, signal }) }
 }
 
-export interface UsageOfAllRequest {
-  readonly query: URLSearchParams
-  readonly share: string
-  readonly signal: AbortSignal
-}
-
 export async function answerUsageOfAll(
   ledger: Pick<Ledger, 'usageOfAll' | 'usageOfAllCsv'>,
-  { query, share, signal }: UsageOfAllRequest,
+  { query, signal }: Pick<Exchange, 'query' | 'signal'>,
 ): Promise<Answer> {
   const isCsv = wantsCsv(query)
   if (isCsv) refusePages(query)
   const asked = parseUsageOfAllQuery(query)
   return isCsv
-    ? csvAnswer('usage', ledger.usageOfAllCsv(asked, { accountId: '', share }))
+    ? csvAnswer('usage', ledger.usageOfAllCsv(asked))
     : json(await ledger.usageOfAll(asked, signal))
 }
 

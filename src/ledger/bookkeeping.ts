@@ -16,6 +16,7 @@ import type { LedgerScripts } from './library.ts'
 import type { Outbox } from './outbox.ts'
 import { textAt } from '../redis/scripts.ts'
 import type { ScriptLink } from '../redis/scripts.ts'
+import { operatorTurn } from '../sharing/fair-turns.ts'
 import type { Spool } from './spool.ts'
 import type { ObjectStore } from '../store/store.ts'
 import { creditTransaction, toTransaction } from './transaction.ts'
@@ -86,8 +87,8 @@ export function bookkeeping(options: BookkeepingOptions) {
       usageLines(readUsagePieces(link.client, ref, query), to),
     usageOfAll: (query: UsageOfAllQuery, signal?: AbortSignal) =>
       readUsageOfAll(link.client, query, signal),
-    usageOfAllCsv: (query: UsageOfAllQuery, to: ExportOptions) =>
-      usageLines(readPiecesOfAll(link.client, query), to),
+    usageOfAllCsv: (query: UsageOfAllQuery) =>
+      usageLines(readPiecesOfAll(link.client, query), { accountId: '', share: operatorTurn }),
     /** Recomputes one account or all from the journal, archived entries included. `late`: orders in this spool's late.ndjson. */
     async audit(ref?: string) {
       return { ...(await audit(journal, ref)), late: await spool.countLate() }

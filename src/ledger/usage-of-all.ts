@@ -8,7 +8,7 @@ import { oneOf } from '../http/query.ts'
 import { parseIdPage } from '../http/page.ts'
 import { invalidParameter } from '../http/refusals.ts'
 import { keys } from '../redis/keys.ts'
-import { FairTurns } from '../sharing/fair-turns.ts'
+import { FairTurns, operatorTurn } from '../sharing/fair-turns.ts'
 import { addUsage, bucketsOf, noUsage, parseUsageFilter } from './usage.ts'
 import { readSums, rowsOf, usageQuery } from './usage.ts'
 import type { UsageFilter, UsageList, UsageRow, UsageSums } from './usage.ts'
@@ -140,7 +140,7 @@ async function* sumAccounts(
   let after: string | undefined
   for (;;) {
     const { accounts, hasMore } = await readMembers(redis, after, accountsAtOnce)
-    await walks.run('', () => Promise.all(accounts.map(({ ref }) => add(ref))))
+    await walks.run(operatorTurn, () => Promise.all(accounts.map(({ ref }) => add(ref))))
     yield []
     if (!hasMore) break
     after = accounts.at(-1)?.id

@@ -2,6 +2,9 @@
 // for much waits for its own work. inTurns runs long work on the event loop: in pieces of a few milliseconds, one piece
 // in a turn of the loop, accounts in turn. There are no time-outs; the callers bound how many may wait.
 
+/** The turn of all operators, in place of an account's ref: no account has this one. */
+export const operatorTurn = 'operator'
+
 export class FairTurns {
   readonly #most: number
   readonly #running = new Set<string>()

@@ -9,7 +9,8 @@ import { budget, creation, keyPage, rotation, toKeyFields } from '../../accounts
 import { once } from '../../accounts/once.ts'
 import { json } from '../../exchange.ts'
 import type { Route } from '../../exchange.ts'
-import { idOf, operator, route } from './route.ts'
+import { operatorTurn } from '../../sharing/fair-turns.ts'
+import { idOf, route } from './route.ts'
 
 export const change = z.strictObject({ budget: budget.nullable() })
 
@@ -31,7 +32,8 @@ export function keyRoutes(gateway: Gateway): readonly Route[] {
       'accounts/:id/keys',
       async (x) => {
         const { ref } = await accounts.getAccount(idOf(x))
-        return json(keyPage(await accounts.listKeys(ref, operator), parseIdPage(x.query, 'key')))
+        const keys = await accounts.listKeys(ref, operatorTurn)
+        return json(keyPage(keys, parseIdPage(x.query, 'key')))
       },
       pageQuery,
     ),

@@ -10,7 +10,8 @@ import { idempotencyKey } from '../../http/headers.ts'
 import { single } from '../../http/page.ts'
 import { newId } from '../../ids.ts'
 import type { CreditRequest } from '../../ledger/credit.ts'
-import { idOf, operator, route } from './route.ts'
+import { operatorTurn } from '../../sharing/fair-turns.ts'
+import { idOf, route } from './route.ts'
 import {
   answerTransactions,
   answerUsage,
@@ -47,7 +48,7 @@ export function moneyRoutes(gateway: Gateway): readonly Route[] {
   const refOf = async (x: Exchange) => (await accounts.getAccount(idOf(x))).ref
   const bookOf = async (x: Exchange) => {
     const { ref, account } = await accounts.getAccount(idOf(x))
-    return { ref, query: x.query, accountId: account.id, share: operator }
+    return { ref, query: x.query, accountId: account.id, share: operatorTurn }
   }
   const credit = async (x: Exchange, fields: CreditFields, path: 'topup' | 'adjustment') => {
     const ref = await refOf(x)
@@ -78,12 +79,7 @@ export function moneyRoutes(gateway: Gateway): readonly Route[] {
       bookQueries.usage,
     ),
     {
-      ...route(
-        'GET',
-        'usage',
-        ({ query, signal }) => answerUsageOfAll(ledger, { query, signal, share: operator }),
-        bookQueries.usageOfAll,
-      ),
+      ...route('GET', 'usage', (x) => answerUsageOfAll(ledger, x), bookQueries.usageOfAll),
       abortOnLeave: true,
     },
     route(

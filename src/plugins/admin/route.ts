@@ -7,9 +7,6 @@ export type Serve = (x: Exchange) => Promise<Answer>
 
 const maxBytes = 64 * 1024
 
-/** The share that all operators have of what accounts take in turns; no account has this ref. */
-export const operator = 'operator'
-
 export function route(
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
   path: string,
