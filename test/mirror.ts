@@ -4,7 +4,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import t from 'tap'
-import { filesIn, readSources, root } from './fixtures/source.ts'
+import { filesIn, importedNames, readSources, root } from './fixtures/source.ts'
 import { mutants } from './mutants/table.ts'
 
 const sources = readSources()
@@ -166,21 +166,20 @@ t.test('no exported type name is declared in two files', async (t) => {
 })
 
 t.test('what a source exports, beside types, another file uses', async (t) => {
-  const files = ['src', 'test', 'scripts', 'bench'].flatMap((folder) =>
-    ['.ts', '.js'].flatMap((end) =>
-      filesIn(folder, end).map((path) => {
-        const text = readFileSync(join(root, folder, path), 'utf8')
-        const imports = [...text.matchAll(/\/([\w.-]+)'/g)].map(([, name = '']) => name)
-        const words = new Set(text.match(/\w+/g))
-        return { path: `${folder}/${path}`, text, imports: new Set(imports), words }
-      }),
+  const used = new Set(
+    ['src', 'test', 'scripts', 'bench'].flatMap((folder) =>
+      ['.ts', '.js'].flatMap((end) =>
+        filesIn(folder, end).flatMap((path) =>
+          importedNames(`${folder}/${path}`, readFileSync(join(root, folder, path), 'utf8')),
+        ),
+      ),
     ),
   )
   const exported = /^export (?:async )?(?:function\*?|const|let|class) (\w+)/gm
-  for (const { path, text } of files.filter((one) => one.path.startsWith('src/'))) {
-    const users = files.filter((one) => one.path !== path && one.imports.has(basename(path)))
+  for (const path of [...filesIn('src', '.ts'), ...filesIn('src', '.js')]) {
+    const text = readFileSync(join(root, 'src', path), 'utf8')
     const names = [...text.matchAll(exported)].map(([, name = '']) => name)
-    const unused = names.filter((name) => !users.some(({ words }) => words.has(name)))
+    const unused = names.filter((name) => !used.has(`src/${path} ${name}`))
     t.strictSame(unused, [], path)
   }
 })
