@@ -3,7 +3,7 @@
 import type { Test } from 'tap'
 import { teardownOf } from '../test/fixtures/teardown.ts'
 
-type Teardown = Pick<Test, 'teardown'>
+export type Teardown = Pick<Test, 'teardown'>
 
 const open = new Set<AsyncDisposableStack>()
 let ending: Promise<never> | undefined

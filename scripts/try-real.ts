@@ -7,12 +7,14 @@ import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
 import OpenAI from 'openai'
+import { tempDir } from '../test/fixtures/temp-dir.ts'
+import { endOnSignals, withTeardown } from './ending.ts'
+import type { Teardown } from './ending.ts'
 import { startModelServer } from './model-server/start.ts'
 
 const { values } = parseArgs({ options: { once: { type: 'boolean' } } })
@@ -21,29 +23,26 @@ const adminToken = randomBytes(24).toString('base64url')
 const price = { input: 1, output: 4 }
 const topup = 1_000_000
 
-await using undo = new AsyncDisposableStack()
-process.once('SIGINT', () => undefined) // Ctrl-C reaches the children too; they drain, and then this process ends.
+endOnSignals()
+process.exitCode = (await withTeardown(tryIt)) ? 0 : 1
 
-say('Starting a llama.cpp server (the first time it is downloaded) …')
-const server = await startModelServer()
-undo.defer(() => server.stop())
-const folder = await mkdtemp(join(tmpdir(), 'tollgate-try-'))
-undo.defer(() => rm(folder, { recursive: true, force: true }))
-const gateway = await startGateway(folder, server.url)
-undo.defer(gateway.stop)
-// A signal that only this process gets must not leave the gateway behind.
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => void gateway.stop())
-const key = await makeKey(gateway.admin)
-say(`
+/** Whether all sums were right and all journeys kept their promises. */
+async function tryIt(t: Teardown): Promise<boolean> {
+  say('Starting a llama.cpp server (the first time it is downloaded) …')
+  const server = await startModelServer()
+  t.teardown(() => server.stop())
+  const gateway = await startGateway(t, server.url)
+  const key = await makeKey(gateway.admin)
+  say(`
   model server  ${server.url}
   gateway       ${gateway.url}/v1
   admin API     ${gateway.admin}/admin     token ${adminToken}
   key           ${key}
 `)
-let isGood = await chat(gateway.url, key)
-for (const name of ['real-sessions', 'real-sessions-cut']) isGood = (await journey(name)) && isGood
-process.exitCode = isGood ? 0 : 1
-if (!values.once) {
+  let isGood = await chat(gateway.url, key)
+  for (const name of ['real-sessions', 'real-sessions-cut'])
+    isGood = (await journey(t, name)) && isGood
+  if (values.once) return isGood
   const header = `-H 'Authorization: Bearer ${key}'`
   const body = '{"model":"tiny","stream":true,"messages":[{"role":"user","content":"Hi"}]}'
   say(`
@@ -55,14 +54,15 @@ Try it yourself; Ctrl-C ends both:
   curl ${gateway.url}/api/billing/transactions ${header}
 `)
   await gateway.ended
+  return isGood
 }
 
 function say(text: string): void {
   process.stdout.write(`${text}\n`)
 }
 
-async function startGateway(dir: string, backend: string) {
-  const file = join(dir, 'gateway.yaml')
+async function startGateway(t: Teardown, backend: string) {
+  const file = join(await tempDir(t), 'gateway.yaml')
   await writeFile(
     file,
     `listen: { host: 127.0.0.1, port: 0 }
@@ -83,11 +83,11 @@ log: { level: warn }
     stdio: ['ignore', 'inherit', 'pipe'],
   })
   const ended = once(child, 'exit')
-  const stop = async () => {
+  t.teardown(async () => {
     child.kill('SIGTERM')
     await ended
-  }
-  return { ...(await addresses(child)), ended, stop }
+  })
+  return { ...(await addresses(child)), ended }
 }
 
 async function addresses({ stderr }: ChildProcess): Promise<{ url: string; admin: string }> {
@@ -162,10 +162,14 @@ async function compare(url: string, apiKey: string, used: readonly (Usage | null
 }
 
 /** Runs a journey, and prints what it promises and what it measured. */
-async function journey(name: string): Promise<boolean> {
+async function journey(t: Teardown, name: string): Promise<boolean> {
   const file = resolve(import.meta.dirname, `../test/journeys/${name}.ts`)
   const child = spawn(process.execPath, [file], { stdio: ['ignore', 'pipe', 'inherit'] })
   const ended = once(child, 'exit') as Promise<[number | null]>
+  t.teardown(async () => {
+    child.kill('SIGTERM')
+    await ended
+  })
   say(`\n${name}:`)
   for await (const line of createInterface(child.stdout)) {
     const [, figure] = /^ +# (?!Subtest)(.*)/.exec(line) ?? []
