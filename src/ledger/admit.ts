@@ -23,8 +23,8 @@ export interface IdentifyRequest {
 export interface AdmitRequest extends IdentifyRequest {
   /** A UUIDv7 as 32 hex digits, new for each request. */
   readonly holdId: string
-  /** Balance tokens. */
-  readonly want: number
+  /** Balance tokens that the hold should have. */
+  readonly amount: number
   /** Below this the request is refused. */
   readonly min: number
   /** The hold will be extended: beyond `min` it takes no more than a share of what is available. */
@@ -69,13 +69,13 @@ const shares = 8
 
 /** One admission: what each call of admit.lua is asked, how its reply is read, and the hold of what it has granted. */
 export function admitCall(request: AdmitRequest) {
-  const { ref, hmac, scope, holdId, want, min, isSliced, isShadow = false } = request
+  const { ref, hmac, scope, holdId, amount, min, isSliced, isShadow = false } = request
   const { promptTokens, outputTokens, leastOutputTokens = outputTokens } = request
-  const wanted = wholeTokens(promptTokens) + wholeTokens(outputTokens)
+  const tokens = wholeTokens(promptTokens) + wholeTokens(outputTokens)
   const fewest = wholeTokens(promptTokens) + wholeTokens(leastOutputTokens)
   const note = { model: encodeURIComponent(request.model), meta: metaText(request) }
   const tail = `${note.model} ${note.meta}`
-  const sizes = `${holdId} ${wholeAmount(want)} ${wholeAmount(min)} ${wanted} ${fewest} ${isSliced ? shares : 1}`
+  const sizes = `${holdId} ${wholeAmount(amount)} ${wholeAmount(min)} ${tokens} ${fewest} ${isSliced ? shares : 1}`
   return {
     script: 'admit' as const,
     words(context: CallContext): readonly string[] {
@@ -87,7 +87,7 @@ export function admitCall(request: AdmitRequest) {
       const { limits, accountId, accountName, plan, keyId, wouldRefuse, available } = granted
       const found = { accountId, accountName, plan, keyId, limits, wouldRefuse, available }
       const minute = Math.floor(granted.nowMs / minuteMs)
-      const countedTokens = Math.min(wanted, granted.mostTokens)
+      const countedTokens = Math.min(tokens, granted.mostTokens)
       const asked = { id: holdId, ref, hmac, ...note, countedTokens, minute, isShadow }
       return new Hold({ ...asked, ...found }, granted.amount)
     },

@@ -43,7 +43,7 @@ export const limits: Plugin = {
         const { metered, creates } = x.route
         if (!metered) return { identify }
         if (!creates) return undefined
-        // The key is known by now. Without `want`, the request only reads on.
+        // The key is known by now. Without `want`, the request only continues to read a stream.
         const known = async () => (x.identity ? identify() : undefined)
         return { answered: known, admit: async () => (x.want ? undefined : known()) }
       },

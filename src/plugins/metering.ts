@@ -93,7 +93,7 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       hold.onStop((reason) => x.stop?.(reason))
       x.identity = hold.fields
       x.facts.wouldRefuse = hold.fields.wouldRefuse
-      isShort = isShadow && !isSliced && hold.amount < sizes.want
+      isShort = isShadow && !isSliced && hold.amount < sizes.amount
       Object.assign(x.replyHeaders, limitHeaders(hold.fields.limits), low(hold.fields.available))
       const outputPerChoice = outputGranted(want, hold, isSliced)
       const { slice } = config.hold
@@ -170,7 +170,7 @@ function admissionSizes(want: Want, { min_output_tokens: minOutputTokens, hold }
   const chargeFor = (completion: number) =>
     charge(model.price, { prompt: promptTokens, cached: 0, completion })
   return {
-    want: chargeFor(held),
+    amount: chargeFor(held),
     isSliced,
     min: chargeFor(least),
     promptTokens,

@@ -62,14 +62,14 @@ export const mutants: readonly Mutant[] = [
   ),
   lua(
     'admit',
-    'local amount = math.min(want, available, math.max(min, math.floor(available / shares)))',
-    'local amount = want',
+    'local amount = math.min(wanted, available, math.max(min, math.floor(available / shares)))',
+    'local amount = wanted',
     wide,
   ),
   lua(
     'admit',
-    'local amount = math.min(want, available, math.max(min, math.floor(available / shares)))',
-    'local amount = math.min(want, available)',
+    'local amount = math.min(wanted, available, math.max(min, math.floor(available / shares)))',
+    'local amount = math.min(wanted, available)',
     ['ledger/extending.ts'],
   ),
   lua(
@@ -155,8 +155,8 @@ export const mutants: readonly Mutant[] = [
   ),
   lua(
     'admit',
-    'if available_of(account) < min or (account.owed > 0 and want > 0) then',
-    'if available_of(account) <= min or (account.owed > 0 and want > 0) then',
+    'if available_of(account) < min or (account.owed > 0 and wanted > 0) then',
+    'if available_of(account) <= min or (account.owed > 0 and wanted > 0) then',
     wide,
   ),
   lua(
@@ -198,7 +198,7 @@ export const mutants: readonly Mutant[] = [
   lua('settle', "if mark and string.sub(mark, 1, 1) == 's' then", 'if false then', wide),
   lua(
     'admit',
-    'if available_of(account) < min or (account.owed > 0 and want > 0) then',
+    'if available_of(account) < min or (account.owed > 0 and wanted > 0) then',
     'if available_of(account) < min then',
   ),
   lua('prelude', 'account.owed = account.owed + charge.owed', '', wide),
@@ -220,8 +220,8 @@ export const mutants: readonly Mutant[] = [
   ),
   lua(
     'admit',
-    'local amount = math.min(want, available, math.max(min, math.floor(available / shares)))',
-    'local amount = math.min(want, math.max(min, math.floor(available / shares)))',
+    'local amount = math.min(wanted, available, math.max(min, math.floor(available / shares)))',
+    'local amount = math.min(wanted, math.max(min, math.floor(available / shares)))',
     shadow,
   ),
   lua(
@@ -284,8 +284,8 @@ export const mutants: readonly Mutant[] = [
   one('ledger/admit.ts', "(word === 'budget_exceeded' && isHeld) ||", ''),
   one(
     'ledger/admit.ts',
-    'const countedTokens = Math.min(wanted, granted.mostTokens)',
-    'const countedTokens = wanted',
+    'const countedTokens = Math.min(tokens, granted.mostTokens)',
+    'const countedTokens = tokens',
   ),
   one(
     'ledger/admission.ts',

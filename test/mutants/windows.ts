@@ -70,13 +70,13 @@ export const windowMutants: readonly Mutant[] = [
   ),
   lua(
     'admission',
-    'charge.counted_in_all = book_budgets(account, charge, note, number(amount), due, counted)',
+    'charge.counted_in_all = book_budgets(account, charge, hold_windows, number(amount), due, counted)',
     '',
     budgets,
   ),
   lua(
     'settle',
-    'note = note_of_now(account, { id = key_id, budget = of_key[3], budget_of = of_key[4] })',
+    'hold_windows = running_windows(account, { id = key_id, budget = of_key[3], budget_of = of_key[4] })',
     '',
     budgets,
   ),

@@ -43,8 +43,8 @@ local function book_reaping(account, id, value, mark, waived, counted)
   local amount, total, prompt, cached, completion, key_id, model, meta =
     match(value, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (.*)$')
   local before = read_reaped(mark, waived)
-  local note = read_note(meta)
-  if note then meta = without_note(meta) end
+  local hold_windows = read_hold_windows(meta)
+  if hold_windows then meta = without_hold_windows(meta) end
   local charge = {
     id = id, model = model, key_id = key_id, flags = 'e', meta = meta, implausible = 0,
   }
@@ -58,7 +58,7 @@ local function book_reaping(account, id, value, mark, waived, counted)
     completion = math.max(completion, before.completion)
   end
   book_charge(account, charge, due, before)
-  charge.counted_in_all = book_budgets(account, charge, note, number(amount), due, counted)
+  charge.counted_in_all = book_budgets(account, charge, hold_windows, number(amount), due, counted)
   count_usage(charge, charge.total, prompt, cached, completion, before)
   charge.mark = 'r ' .. int(charge.total) .. ' ' .. charge.usage
   charge.waived_in_all = before.waived + charge.waived

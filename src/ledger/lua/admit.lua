@@ -3,8 +3,8 @@
 -- refused gets a hold of what is available, and does not count in the limits either.
 -- KEYS: account, hold leases, hold rows, journal, key
 -- ARGV: 1 lease ms; 2 scope;
---       3 `<hold id> <want> <min> <tokens for the limit> <the fewest that suffice> <shares>`; while the account owes
---         something, only a want of 0 is granted; beyond `min`, a hold takes no more than a share of what is available;
+--       3 `<hold id> <wanted> <min> <tokens for the limit> <the fewest that suffice> <shares>`; while the account owes
+--         something, only 0 is granted; beyond `min`, a hold takes no more than a share of what is available;
 --       4 `<1 = the plan allows the model> <requests a minute> <tokens a minute> <concurrency> <plan>`, - = no limit;
 --       5 model id; 6 model percent-encoded and meta, as the hold keeps them: the meta says whether this is shadow mode;
 --       7 key id of a lost hold to be opened again: then neither limits nor min nor a key are checked; else '';
@@ -23,10 +23,10 @@
 
 local key_key, lease = KEYS[5], tonumber(ARGV[1])
 local scope, model, tail, reopened_key, offer = ARGV[2], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
-local id, want, min, tokens, fewest, shares = match(ARGV[3], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+local id, wanted, min, tokens, fewest, shares = match(ARGV[3], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
 local allowed, rpm, tpm, concurrency, plan = match(ARGV[4], '^(%d) (%S+) (%S+) (%S+) (.*)$')
 local is_reopening = reopened_key ~= ''
-want, min, tokens, fewest = number(want), number(min), number(tokens), number(fewest)
+wanted, min, tokens, fewest = number(wanted), number(min), number(tokens), number(fewest)
 shares = number(shares)
 
 local now = now_ms()
@@ -133,7 +133,7 @@ local function find_shortage()
   if is_reopening or is_open then return nil end
   local limit, reached = find_limit()
   if limit then return limit, reached end
-  if available_of(account) < min or (account.owed > 0 and want > 0) then
+  if available_of(account) < min or (account.owed > 0 and wanted > 0) then
     return 'insufficient_balance', account.reserved > 0 and 'held' or 'balance'
   end
   -- If both budgets are used up, the request has to wait for the one that is renewed later.
@@ -152,11 +152,11 @@ if not denial then short, which = find_shortage() end
 local is_excused = short ~= nil and is_shadow(tail)
 local refused = denial
 if not is_excused then refused = denial or short end
-if is_reopening then want = math.max(0, want - before.charge) end
-local amount = math.min(want, available, math.max(min, math.floor(available / shares)))
+if is_reopening then wanted = math.max(0, wanted - before.charge) end
+local amount = math.min(wanted, available, math.max(min, math.floor(available / shares)))
 local is_refused_for_holds = short == 'insufficient_balance' or short == 'budget_exceeded'
   or short == 'concurrency_limit_exceeded'
-local gets_less = not refused and amount < want
+local gets_less = not refused and amount < wanted
 -- The expired holds that are left may have what this one needs.
 local needs_more_reaping = reap.more and not is_open and (is_refused_for_holds or gets_less)
 
@@ -191,7 +191,7 @@ else
 end
 call('HINCRBY', account_key, 'open:' .. key.id, 1)
 call('HSET', hold_rows, id, int(amount) .. ' 0 0 0 0 ' .. key.id .. ' '
-  .. with_note(tail, budgets, nil, 0))
+  .. with_hold_windows(tail, budgets, nil, 0))
 call('ZADD', hold_leases, int(now + lease), id)
 return answer('ok', int(amount), int(before.charge), account.id, account.name, account.plan, key.id,
   int(account.owed), shown_most, is_excused and short or '', int(available))

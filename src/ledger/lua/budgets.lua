@@ -106,10 +106,10 @@ end
 
 -- The same for a hold that grows. The operator may have taken a budget away since the hold was made: its window, if it still
 -- runs, counts the growth all the same.
-local function take_more(account, budgets, note, amount)
+local function take_more(account, budgets, hold_windows, amount)
   take_budgets(account, budgets, amount)
-  for _, who in ipairs(note and { 'account', 'key' } or {}) do
-    local part = note[who]
+  for _, who in ipairs(hold_windows and { 'account', 'key' } or {}) do
+    local part = hold_windows[who]
     local window = part.since and not budgets[who] and read_window(account, part.field)
     if window and window.since == part.since then
       window.used, window.is_changed = math.min(MAX_AMOUNT, window.used + amount), true
@@ -119,38 +119,38 @@ end
 
 -- Reads the five words of a hold's text, or returns nil. The gateway writes meta as JSON, so a text of a client cannot contain
 -- these quotes unescaped.
-local function read_note(text)
+local function read_hold_windows(text)
   return read_counts(match(text, '"held":"([^"]*)"'))
 end
 
-local function without_note(tail)
+local function without_hold_windows(tail)
   return (string.gsub(tail, ',"held":"[^"]*"', '', 1))
 end
 
 -- Returns the text of a hold with the names of the windows that it counts in now. What it has had until now (`held`) stays in
--- the window in which it was counted. `note` has the five words of its text, and is changed; nil when it has none.
-local function with_note(tail, budgets, note, held)
-  if #budgets.all == 0 and not note then return tail end
-  note = note or read_counts(NO_COUNTS)
+-- the window in which it was counted. `hold_windows` is what was read of its text, and is changed; nil when it has none.
+local function with_hold_windows(tail, budgets, hold_windows, held)
+  if #budgets.all == 0 and not hold_windows then return tail end
+  hold_windows = hold_windows or read_counts(NO_COUNTS)
   for _, who in ipairs({ 'account', 'key' }) do
-    local part, budget = note[who], budgets[who]
+    local part, budget = hold_windows[who], budgets[who]
     if budget and part.since ~= budget.window.since then
       part.field, part.since, part.tokens = budget.field, budget.window.since, held
     end
   end
-  return string.sub(without_note(tail), 1, -2) .. ',"held":"' .. counts_text(note) .. '"}'
+  return string.sub(without_hold_windows(tail), 1, -2) .. ',"held":"' .. counts_text(hold_windows) .. '"}'
 end
 
 -- Returns the five words for a charge whose hold is gone, because Redis forgot or reaped it: it counts in the windows that
 -- run now.
-local function note_of_now(account, key)
+local function running_windows(account, key)
   if not account.budget and not key.budget then return nil end
-  local note = read_counts(NO_COUNTS)
-  note.key.field = field_of(key) or note.key.field
+  local running = read_counts(NO_COUNTS)
+  running.key.field = field_of(key) or running.key.field
   local of_account = account.budget and account.budget ~= '' and read_window(account, OF_ACCOUNT)
-  local of_key = field_of(key) and read_window(account, note.key.field)
-  note.account.since, note.key.since = of_account and of_account.since, of_key and of_key.since
-  return note
+  local of_key = field_of(key) and read_window(account, running.key.field)
+  running.account.since, running.key.since = of_account and of_account.since, of_key and of_key.since
+  return running
 end
 
 -- Returns how much of `due` counts in the window that runs. What the charge needs beyond its hold, after the window of the
@@ -195,9 +195,10 @@ end
 
 -- Books that a hold of `held` tokens has ended, and was charged `due`. `counted` is what reapings of the same hold have
 -- counted; returns it with what this charge counts.
-local function book_budgets(account, charge, note, held, due, counted)
-  local counts = note and {
-    account = book_in(account, note.account, held, due), key = book_in(account, note.key, held, due),
+local function book_budgets(account, charge, hold_windows, held, due, counted)
+  local counts = hold_windows and {
+    account = book_in(account, hold_windows.account, held, due),
+    key = book_in(account, hold_windows.key, held, due),
   }
   local before = read_counts(counted)
   if due < 0 and before then

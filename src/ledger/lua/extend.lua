@@ -28,10 +28,10 @@ if row then
   held, tail = match(row, '^(%d+) %d+ %d+ %d+ %d+ (.*)$')
   held = number(held)
 end
-local note = row and read_note(tail)
+local hold_windows = row and read_hold_windows(tail)
 -- The key's budget counts only if it counted at admission, and if its window still has the same length.
 local of_key, every
-if note then of_key, every = match(note.key.field, ':([^:]+):(%a+)$') end
+if hold_windows then of_key, every = match(hold_windows.key.field, ':([^:]+):(%a+)$') end
 local key = { id = of_key, budget = of_key and call('HGET', key_key, 'budget') }
 if key.budget and match(key.budget, '%a*$') ~= every then key.budget = nil end
 local budgets = find_budgets(account, key, windows, now)
@@ -48,8 +48,8 @@ if account.status == 'suspended' then return { 'account_suspended', now, #reap.c
 if added < missing and reap.more then return { 'again', now, #reap.charges } end
 write_when_full()
 if added > 0 then
-  take_more(account, budgets, note, added)
-  tail = with_note(tail, budgets, note, held)
+  take_more(account, budgets, hold_windows, added)
+  tail = with_hold_windows(tail, budgets, hold_windows, held)
   account.reserved = account.reserved + added
   call('HSET', account_key, 'reserved', int(account.reserved), unpack(changed_fields(account)))
 end

@@ -31,14 +31,14 @@ if not row and not mark and now - made_at(id) > DAY_MS then return { 'late', now
 if not row and call('HEXISTS', account_key, 'written_off') == 1 then return { 'late', now } end
 
 local of_key = call('HMGET', key_key, 'minute', 'tokens', 'budget', 'budget_of')
-local held, note = 0, nil
+local held, hold_windows = 0, nil
 if row then
   local amount, owner = match(row, '^(%d+) %d+ %d+ %d+ %d+ (%S+)')
   held = number(amount)
   key_id = owner
-  note = read_note(row)
+  hold_windows = read_hold_windows(row)
 else
-  note = note_of_now(account, { id = key_id, budget = of_key[3], budget_of = of_key[4] })
+  hold_windows = running_windows(account, { id = key_id, budget = of_key[3], budget_of = of_key[4] })
 end
 local before = read_reaped(mark, waived)
 local charge = {
@@ -47,7 +47,7 @@ local charge = {
 }
 account.reserved = account.reserved - held
 book_charge(account, charge, total - before.charge, before)
-book_budgets(account, charge, note, held, total - before.charge, counted_before)
+book_budgets(account, charge, hold_windows, held, total - before.charge, counted_before)
 count_usage(charge, total, prompt, cached, completion, before)
 local usage_hour, usage_day = usage_keys(now)
 read_usage(usage_hour, usage_day, charge)
