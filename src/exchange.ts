@@ -180,7 +180,7 @@ export interface Route {
   readonly access: Scope | 'any-key' | 'cookie' | 'admin-token' | 'anybody'
   /** `json` is read whole before `identify`; `stream` is left to `serve`, as `x.incoming`. */
   readonly body: 'none' | 'json' | 'stream'
-  /** In bytes; required when the route takes a body. */
+  /** In bytes; required when `body` is `json`. */
   readonly maxBytes?: number
   /** Of a text over 64 KiB in a JSON body, `serve` needs only this many characters from its beginning; by default all. */
   readonly keptChars?: number

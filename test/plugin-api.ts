@@ -38,6 +38,25 @@ t.test(
   },
 )
 
+t.test('the route with a body in docs/plugins.md names the field at fault', async (t) => {
+  const page = await readFile(new URL('../docs/plugins.md', import.meta.url), 'utf8')
+  const code = page.split('## A route that reads a body')[1]?.match(/^```ts\n(.*?)^```$/ms)?.[1]
+  const dir = await tempDir(t)
+  await writeFile(`${dir}/votes.ts`, code ?? '')
+  const ownPlugins = [await importPlugin(`${dir}/votes.ts`)]
+  const gateway = await startGateway(t, { ownPlugins, yaml: 'models: { m: { targets: [demo] } }' })
+  const { key } = await gateway.account(0)
+  const vote = async (model: string, body: unknown) =>
+    (await gateway.call(`/v1/votes/${model}`, key, body)).json()
+  t.same(await vote('m', { vote: 'up' }), { model: 'm', votes: 1 })
+  t.same(await vote('m', { vote: 'down' }), { model: 'm', votes: 0 })
+  t.match(await vote('m', {}), { error: { code: 'missing_parameter', param: 'vote' } })
+  t.match(await vote('m', { vote: 1 }), { error: { code: 'invalid_parameter', param: 'vote' } })
+  t.match(await vote('m', { vot: 'up' }), { error: { code: 'unknown_parameter', param: 'vot' } })
+  t.match(await vote('m', ['up']), { error: { code: 'invalid_json' } })
+  t.match(await vote('n', { vote: 'up' }), { error: { code: 'model_not_found' } })
+})
+
 t.test('the plugin with a route in docs/plugins.md answers as it stands there', async (t) => {
   const page = await readFile(new URL('../docs/plugins.md', import.meta.url), 'utf8')
   const code = page.split('## A plugin with a route')[1]?.match(/^```ts\n(.*?)^```$/ms)?.[1] ?? ''

@@ -68,7 +68,8 @@ export function parseChatRequest(
   const model = find(name)
   if (!model?.endpoints.includes(row.endpoint)) return undefined
   const addresses = judged.addresses.length
-  const estimate = estimatePrompt({ body, scan, addresses, media: row.media }, model)
+  const items = row.generates ? undefined : row.required
+  const estimate = estimatePrompt({ body, scan, addresses, media: row.media, items }, model)
   const outputPerChoice = row.generates ? Math.min(model.maxOutputTokens, maximum.most) : 0
   // The code below must refer to body and scan only through `held`; any other reference would keep them in memory.
   let held: Held | undefined = { body, scan }

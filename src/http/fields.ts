@@ -36,8 +36,13 @@ function toError(issues: readonly z.core.$ZodIssue[], body: unknown): GatewayErr
     return unknown([...issue.path, issue.keys[0] ?? ''].join('.'))
   }
   const param = issue?.path.join('.') ?? ''
-  if (issue?.code === 'invalid_type' && !isThere(body, issue.path)) return missing(param)
+  if (isOfValue(issue?.code) && !isThere(body, issue?.path ?? [])) return missing(param)
   return invalidParameter(param, `"${param}": ${issue?.message ?? 'write another value'}.`)
+}
+
+/** What zod reports of a missing field: of a text or a number, of a choice of texts, of a choice of schemas. */
+function isOfValue(code: string | undefined): boolean {
+  return code === 'invalid_type' || code === 'invalid_value' || code === 'invalid_union'
 }
 
 function isThere(body: unknown, path: readonly PropertyKey[]): boolean {

@@ -24,8 +24,8 @@ const maxParamLength = 16 * 1024
 
 /**
  * A path that some route has without parameters is that route's alone: `/api/files/upload` is no file's id, so GET of it
- * is 405. Throws when two routes are the same, or when a route of an operator's plugin has no `begin`. `strayMessage`
- * is for requests without a route.
+ * is 405. Throws when two routes are the same, or when a route of an operator's plugin is not whole. `strayMessage` is
+ * for requests without a route.
  */
 export function createRouter(
   routes: readonly Route[],
@@ -34,9 +34,7 @@ export function createRouter(
   const table = findMyWay({ caseSensitive: true, maxParamLength })
   const fixed = new Map<string, readonly string[]>()
   for (const route of routes) {
-    if (typeof route.begin !== 'function') {
-      throw new Error(`The route ${route.method} ${route.path} has no function "begin".`)
-    }
+    checkRoute(route)
     for (const path of mounts(route.path)) {
       table.on(route.method, path, nobody, route)
       if (!/[:*]/.test(path)) fixed.set(path, [...(fixed.get(path) ?? []), route.method])
@@ -57,6 +55,15 @@ export function createRouter(
       if (allowed.length > 0) throw notAllowed(allowed)
       throw new GatewayError('route_not_found', { message: strayMessage })
     },
+  }
+}
+
+/** The compiler checks this too, but does not see an operator's plugin. Without `maxBytes`, every body would be 413. */
+function checkRoute({ method, path, begin, body, maxBytes }: Route): void {
+  const name = `The route ${method} ${path}`
+  if (typeof begin !== 'function') throw new Error(`${name} has no function "begin".`)
+  if (body === 'json' && maxBytes === undefined) {
+    throw new Error(`${name} reads a body of JSON and has no "maxBytes".`)
   }
 }
 

@@ -51,12 +51,12 @@ function write(operation: Omit<Operation, 'access'>): Operation {
   return { ...operation, access: 'cookie', headers: ['Origin'] }
 }
 
-/** The same answer as that of the billing API. */
+/** The same answer and refusals as those of the billing API. */
 function as(
   line: keyof typeof billingRoutes,
   { id, says }: { id: string; says: string },
 ): Operation {
-  const { title, query, replies } = billingRoutes[line] as Operation
+  const { title, query, replies, codes } = billingRoutes[line] as Operation
   const content = replies[200]?.content
   return {
     id,
@@ -64,7 +64,7 @@ function as(
     access: 'cookie',
     ...(query && { query }),
     replies: { 200: { says, headers: guarded, ...(content && { content }) } },
-    ...(query && { codes: { concurrency_limit_exceeded: ' for a third CSV at the same time' } }),
+    ...(codes && { codes }),
   }
 }
 

@@ -17,6 +17,8 @@ export interface PromptBody {
   readonly addresses: number
   /** Members that may hold media, on its endpoint. */
   readonly media: readonly string[]
+  /** The member with the texts that its endpoint reads each by itself, together with all other texts; an endpoint that generates has none. */
+  readonly items?: string | undefined
   readonly scan: Pick<JsonScan, 'members' | 'value'>
 }
 
@@ -90,15 +92,22 @@ export function estimatePrompt(prompt: PromptBody, prices: PromptPrices): Prompt
 const bytesOf = (spans: readonly Span[]): number =>
   spans.reduce((sum, { start, end }) => sum + end - start, 0)
 
-/** The fields that a backend reads again with each document of a rerank, or each input of an embedding. */
+/** The parameters that a backend reads again with each document of a rerank, or each input of an embedding. */
 const repeatedNames = ['query', 'instruct', 'instruction', 'prompt_name'] as const
+
+/** Those parameters, and the endpoint's own fields besides its items: the query of a rerank. */
+function repeatedIn({ scan, media, items }: PromptBody): readonly Member[] {
+  const own = items === undefined ? [] : media.filter((name) => name !== items)
+  return [...new Set([...repeatedNames, ...own])].flatMap((name) => scan.members.get(name) ?? [])
+}
 
 function readPrompt(prompt: PromptBody, prices: PromptPrices): PromptFacts {
   const { body, scan, addresses } = prompt
   const { members } = scan
   const messages = listOf(scan.value('messages'))
-  const repeated = repeatedNames.flatMap((name) => members.get(name) ?? [])
-  const documents = scan.value('documents') ?? (repeated.length > 0 && scan.value('input'))
+  const repeated = repeatedIn(prompt)
+  const items = repeated.length > 0 && prompt.items !== undefined && scan.value(prompt.items)
+  const documents = scan.value('documents') ?? items
   // Below `content`, vLLM reads each part as a document.
   const counts = [documents, field(documents, 'content')].map((list) => listOf(list).length)
   const times = Math.max(1, ...counts)

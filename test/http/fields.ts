@@ -38,6 +38,18 @@ t.test('each fault has its code and its field', async (t) => {
   t.throws(() => parseFields(Buffer.from([0x7b, 0xff, 0x7d]), schema), { code: 'invalid_json' })
 })
 
+t.test('a missing choice is missing, as a missing text is', async (t) => {
+  const choices = z.strictObject({
+    vote: z.enum(['up', 'down']),
+    of: z.strictObject({ kind: z.union([z.literal('a'), z.int()]) }),
+  })
+  const read = (text: string) => parseFields(Buffer.from(text), choices)
+  t.throws(() => read('{"of":{"kind":1}}'), { code: 'missing_parameter', param: 'vote' })
+  t.throws(() => read('{"vote":"up","of":{}}'), { code: 'missing_parameter', param: 'of.kind' })
+  t.throws(() => read('{"vote":"x"}'), { code: 'invalid_parameter', param: 'vote' })
+  t.throws(() => read('{"vote":null}'), { code: 'invalid_parameter', param: 'vote' })
+})
+
 t.test('text for people has no control characters', async (t) => {
   const text = printable(10)
   for (const good of ['', 'é 😀', '"<b>', '\u00a0']) t.ok(text.safeParse(good).success, good)

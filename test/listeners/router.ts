@@ -112,6 +112,14 @@ t.test("a route of an operator's plugin without `begin` is refused at set-up", a
   })
 })
 
+t.test('a route that reads JSON and names no limit for it is refused at set-up', async (t) => {
+  const reader: Route = { ...route('POST', '/a'), body: 'json' }
+  t.throws(() => createRouter([reader]), {
+    message: 'The route POST /a reads a body of JSON and has no "maxBytes".',
+  })
+  createRouter([{ ...reader, maxBytes: 1 }])
+})
+
 t.test('an id of any length is for its resource to know or not', async (t) => {
   const id = 'x'.repeat(16_000)
   t.same(router.find('GET', `/api/chat/sessions/${id}`).params, { id })

@@ -1,6 +1,7 @@
 // The estimate: nothing is free, and images, sound and token ids are charged by their own rules.
 
 import t from 'tap'
+import { endpoints } from '../../src/config/endpoints.ts'
 import { countChoices, estimatePrompt } from '../../src/tokens/estimate.ts'
 import { imageUrl } from '../fixtures/images.ts'
 import { prices, promptOf } from '../fixtures/prompt.ts'
@@ -80,6 +81,18 @@ t.test('a rerank reads its query with each document', async (t) => {
   const tokens = estimate({ query, documents })
   t.ok(tokens > 100 * 1000 && tokens < 100 * 1050, `${tokens}`)
   t.ok(estimate({ documents: 'text', query }) < 1100)
+})
+
+t.test('each endpoint reads its other texts with each item of the required field', async (t) => {
+  const long = 'x'.repeat(2500)
+  const made = { required: 'text_2', media: ['text_1', 'text_2'], generates: false }
+  const rows = [...endpoints, made].filter(({ generates }) => !generates)
+  for (const { required: items, media } of rows) {
+    const others = media.filter((name) => name !== items).map((name) => [name, long])
+    const body = { ...Object.fromEntries(others), [items]: Array(100).fill('d') }
+    const { tokens } = estimatePrompt({ ...promptOf(body), media, items }, prices)
+    t.ok(tokens >= others.length * 100 * 1000, `${media.join(' ')}: ${tokens}`)
+  }
 })
 
 t.test('parts of a list below `content` are a document each', async (t) => {
