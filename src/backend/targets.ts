@@ -135,7 +135,10 @@ export class Candidates {
     // The time is one for all waits of a generation, and so is the place in the line.
     const until = (this.#waitsUntil ??= performance.now() + model.model.queue.waitMs)
     const since = this.#since
-    return await model.line.wait({ account, since, signal, until, take: () => this.#take() })
+    const waiting = model.line.wait({ account, since, signal, until, take: () => this.#take() })
+    // A cool-down may have ended since next(): where nothing is under way, nobody else would serve the line.
+    model.serve()
+    return await waiting
   }
 
   #take(): Seat | undefined {

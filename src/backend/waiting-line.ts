@@ -68,6 +68,8 @@ export class WaitingLine {
         refuse: end,
       }
       signal.addEventListener('abort', onAbort)
+      // However the line became empty: nobody was served since, because nobody waited.
+      if (this.#queue.size === 0) this.#servedAt = undefined
       if (signal.aborted) end(signal.reason)
       else if (!this.#makeRoom(account)) end(this.#refusal())
       else this.#queue.add(account, waiting, (other) => since < other.since)
@@ -77,7 +79,6 @@ export class WaitingLine {
   /** To be called when there may be room. */
   serve(): void {
     while (this.#queue.size > 0 && this.#queue.serve((waiting) => waiting.serve())) this.#measure()
-    if (this.#queue.size === 0) this.#servedAt = undefined
   }
 
   /** None of those that wait can be served. */

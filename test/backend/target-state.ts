@@ -1,7 +1,9 @@
 // What a target's state tells, and when those that wait are told that nobody will come.
 
+import { mock } from 'node:test'
 import t from 'tap'
 import { ModelState, TargetState } from '../../src/backend/target-state.ts'
+import { Targets } from '../../src/backend/targets.ts'
 import { modelOf, targetOf } from '../fixtures/target.ts'
 import { soon } from '../fixtures/until.ts'
 
@@ -40,4 +42,28 @@ t.test('where nothing is under way, and none may be asked, nobody waits', async 
   state.open = 0
   state.serve()
   await t.rejects(soon(waiting), { code: 'upstream_unavailable' })
+})
+
+t.test('nobody waits for room at a target whose cool-down ends in this moment', async (t) => {
+  let now = 0
+  let stepMs = 0
+  const clock = mock.method(performance, 'now', () => (now += stepMs))
+  t.teardown(() => clock.mock.restore())
+  const model = modelOf([targetOf('http://a.test/v1')])
+  const { signal } = new AbortController()
+  let asked = 0
+  // At each start, the cool-down of a second ends a look at the clock later than at the one before.
+  for (let start = 960; start <= 1000; start++) {
+    const targets = new Targets()
+    now = 0
+    stepMs = 0
+    for (let i = 0; i < 5; i++) targets.candidatesFor(model, 'a').next()?.failed()
+    now = start
+    stepMs = 1
+    const candidates = targets.candidatesFor(model, 'a')
+    const coming = candidates.next() ?? candidates.wait(signal)
+    t.equal(targets.modelStateOf(model).line.size, 0, `${start}`)
+    if (await Promise.resolve(coming).catch(() => undefined)) asked++
+  }
+  t.ok(asked > 0 && asked < 41, `${asked} were the probe`)
 })

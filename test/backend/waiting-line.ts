@@ -80,14 +80,15 @@ t.test('a wait ends with its time, its signal or a refusal, and leaves the line'
   t.equal(line.size, 0)
 })
 
+async function told(waiting: Promise<unknown>): Promise<number> {
+  const error = await waiting.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  )
+  return error instanceof GatewayError ? (error.retryAfterMs ?? 0) : 0
+}
+
 t.test('Retry-After is what the line takes at the rate at which it moved', async (t) => {
-  const told = async (waiting: Promise<unknown>) => {
-    const error = await waiting.then(
-      () => undefined,
-      (thrown: unknown) => thrown,
-    )
-    return error instanceof GatewayError ? (error.retryAfterMs ?? 0) : 0
-  }
   const { line, wait, serve } = lineOf(50, 200_000)
   for (let i = 0; i < 50; i++) void wait('a')
   t.equal(await told(wait('a')), 200_000, 'it has not moved yet')
@@ -101,5 +102,21 @@ t.test('Retry-After is what the line takes at the rate at which it moved', async
   while (line.size < 50) void wait('a')
   const ms = await told(wait('a'))
   t.ok(ms >= 51 * 40 && ms < 100_000, `${ms}`)
+  line.refuseAll(new GatewayError('upstream_unavailable'))
+})
+
+t.test('the time in which nobody waited is no part of the rate', async (t) => {
+  const { line, wait, serve } = lineOf(50)
+  const gone = new AbortController()
+  const all = [wait('a'), wait('a'), wait('a', { signal: gone.signal })]
+  for (let i = 0; i < 2; i++) serve(1)
+  gone.abort(new GatewayError('upstream_unavailable'))
+  await Promise.allSettled(all)
+  const emptyAt = performance.now()
+  await until(() => performance.now() - emptyAt >= 200)
+  for (let i = 0; i < 50; i++) void wait('a')
+  serve(2)
+  while (line.size < 50) void wait('a')
+  t.equal(await told(wait('a')), 1000, 'the least')
   line.refuseAll(new GatewayError('upstream_unavailable'))
 })
