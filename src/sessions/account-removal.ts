@@ -7,7 +7,7 @@ import type { Accounts, StoredAccount } from '../accounts/accounts.ts'
 import { createRoom } from '../accounts/room.ts'
 import { GatewayError, hasCode } from '../errors.ts'
 import { fileScripts } from '../files/library.ts'
-import { drop, dropFilesOf } from '../files/removal.ts'
+import { drop, dropFilesOf, forgetSessions } from '../files/removal.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import { asked } from '../redis/asked.ts'
 import { keys } from '../redis/keys.ts'
@@ -44,6 +44,7 @@ export function createAccountRemoval(options: AccountRemovalOptions): RemoveAcco
     await writeOff(options, ref)
     await erase.sessions(ref)
     await erase.files(ref)
+    await erase.dates(ref)
     await accounts.eraseRows(ref)
     await options.remember?.(ref)
     await accounts.eraseAccount(ref, id)
@@ -95,6 +96,8 @@ function rowErasure(link: ScriptLink) {
     /** Those whose session has gone before. */
     files: (ref: string) =>
       asked(eachOf(link, keys.files(ref), filesAtOnce, (id) => dropOne(ref, id))),
+    /** The sweeper's dates with sessions, when there are no files. */
+    dates: (ref: string) => asked(forgetSessions(redis, ref)),
   }
 }
 

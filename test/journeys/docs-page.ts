@@ -19,6 +19,7 @@ t.test('the page shows and tries the routes, within its policy', async (t) => {
   })
   await page.goto(`${gateway.url}/docs`)
   await page.locator('.opblock').nth(20).waitFor()
+  t.equal(await page.getByRole('main').count(), 1, 'a screen reader finds one main part')
 
   t.comment('the key is entered, and a route is tried')
   await page.locator('.btn.authorize').click()

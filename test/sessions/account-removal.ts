@@ -221,6 +221,28 @@ t.test('a deletion that is killed in the middle goes on when it is called again'
   t.equal((await next.admin('POST', 'accounts', again)).status, 201)
 })
 
+t.test(
+  'a gateway that died between a session and its files leaves nothing to look at for days',
+  async (t) => {
+    const world = await start(t)
+    const { redis } = world
+    const one = await startGateway(t, { yaml: world.yaml, redis: world.server })
+    const account = await one.account(1000)
+    const ref = refOf(account)
+    const session = await chatOf(t, one, account).session()
+    await callerIn(one, { key: account.key, session }).make({ content: 'secret' })
+    await redis.zrem(keys.sessions(ref), session)
+    await redis.unlink(keys.session(ref, session))
+    t.equal((await remove(one, account.id, '?forfeit=true')).status, 200)
+    const due = await redis.zrange(keys.due(ref), '0', '-1')
+    t.notOk(
+      due.some((member) => member.includes(session)),
+      due.join(),
+    )
+    await assertErased(t, world, account)
+  },
+)
+
 t.test('what was let in just before its account was closed has no room any more', async (t) => {
   const world = await start(t)
   const one = await startGateway(t, { yaml: world.yaml, redis: world.server })
