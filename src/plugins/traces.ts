@@ -14,7 +14,7 @@ import type * as OpenTelemetry from '@opentelemetry/api'
 import { pathToFileURL } from 'node:url'
 import { endpoints } from '../config/endpoints.ts'
 import { path, z } from '../config/schema.ts'
-import type { Exchange, Hooks, Outcome } from '../exchange.ts'
+import type { BackendRequest, Exchange, Hooks, Outcome } from '../exchange.ts'
 import { lasting } from '../lasting.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { soon } from '../sharing/patience.ts'
@@ -45,12 +45,33 @@ export const traces: Plugin<z.infer<typeof schema>> = {
     const api = await import('@opentelemetry/api')
     const provider = await providerIn(sdk)
     providers(gateway).add(provider)
-    const tracer = provider.getTracer('tollgate')
+    const making = { api, tracer: provider.getTracer('tollgate'), tolerate: tolerance(gateway) }
     return {
       begin: (x) =>
-        x.route.listener === 'admin' ? undefined : new Trace(x, { api, tracer }).hooks,
+        x.route.listener === 'admin'
+          ? undefined
+          : making.tolerate(() => new Trace(x, making))?.hooks,
     }
   },
+}
+
+interface Making {
+  readonly api: Api
+  readonly tracer: Tracer
+  readonly tolerate: ReturnType<typeof tolerance>
+}
+
+/** What a provider throws costs a span, and no request: it is told as what a `done` throws, which the lifecycle catches. */
+function tolerance({ metrics, log }: Gateway) {
+  return <T>(work: () => T): T | undefined => {
+    try {
+      return work()
+    } catch (err) {
+      metrics.hookErrors.inc({ plugin: traces.name })
+      log.error({ err, plugin: traces.name }, 'a hook failed')
+      return undefined
+    }
+  }
 }
 
 const providers = lasting((gateway: Gateway) => {
@@ -69,8 +90,7 @@ async function providerIn(file: string): Promise<SpanProvider> {
 
 class Trace {
   readonly #x: Exchange
-  readonly #api: Api
-  readonly #tracer: Tracer
+  readonly #making: Making
   readonly #span: Span
   readonly #context: Context
   #attempt: Span | undefined
@@ -79,10 +99,10 @@ class Trace {
   /** How many attempts have failed when the present one begins. */
   #failed = 0
 
-  constructor(x: Exchange, { api, tracer }: { readonly api: Api; readonly tracer: Tracer }) {
+  constructor(x: Exchange, making: Making) {
     this.#x = x
-    this.#api = api
-    this.#tracer = tracer
+    this.#making = making
+    const { api, tracer } = making
     const caller = contextOf(x, api)
     const root = api.ROOT_CONTEXT
     const attributes = {
@@ -101,16 +121,18 @@ class Trace {
 
   get hooks(): Hooks {
     return {
-      upstream: ({ headers }) => {
-        this.#endFailed()
-        this.#attempt = this.#begin()
-        const { traceId, spanId, traceFlags, traceState } = this.#attempt.spanContext()
-        headers.traceparent = `00-${traceId}-${spanId}-${traceFlags === 0 ? '00' : '01'}`
-        if (traceState) headers.tracestate = traceState.serialize()
-        else delete headers.tracestate
-      },
+      upstream: ({ headers }) => this.#making.tolerate(() => this.#ask(headers)),
       done: (outcome) => this.#end(outcome),
     }
+  }
+
+  #ask(headers: BackendRequest['headers']): void {
+    this.#endFailed()
+    this.#attempt = this.#begin()
+    const { traceId, spanId, traceFlags, traceState } = this.#attempt.spanContext()
+    headers.traceparent = `00-${traceId}-${spanId}-${traceFlags === 0 ? '00' : '01'}`
+    if (traceState) headers.tracestate = traceState.serialize()
+    else delete headers.tracestate
   }
 
   #begin(): Span {
@@ -124,8 +146,9 @@ class Trace {
       ...(want?.sessionId !== undefined && { 'gen_ai.conversation.id': want.sessionId }),
       'tollgate.target': facts.target ?? '',
     }
-    const kind = this.#api.SpanKind.CLIENT
-    return this.#tracer.startSpan(
+    const { api, tracer } = this.#making
+    const kind = api.SpanKind.CLIENT
+    return tracer.startSpan(
       `${operation} ${facts.model}`,
       { kind, startTime: this.#now(), attributes },
       this.#context,
@@ -183,7 +206,7 @@ class Trace {
   }
 
   #fail(span: Span, code: string): void {
-    const status: SpanStatus = { code: this.#api.SpanStatusCode.ERROR, message: code }
+    const status: SpanStatus = { code: this.#making.api.SpanStatusCode.ERROR, message: code }
     span.setAttribute('error.type', code).setStatus(status)
   }
 }

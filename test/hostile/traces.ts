@@ -1,0 +1,52 @@
+// An operator's provider of spans that throws or hangs, and callers' headers of traces that are no such thing: neither may
+// cost a request, a restart or a drain.
+
+import t from 'tap'
+import type { Test } from 'tap'
+import { startBackend } from '../fixtures/backend.ts'
+import { send, spawnGateway } from '../fixtures/gateway.ts'
+import { until } from '../fixtures/until.ts'
+
+const hi = { model: 'm', messages: [{ role: 'user', content: 'Hi there' }] }
+
+/** A module whose provider has this span processor; what is not named does nothing. */
+const withProcessor = (processor: string) => `
+import { TracerProvider } from '@opentelemetry/sdk-trace'
+const nothing = { onStart() {}, onEnd() {}, async forceFlush() {}, async shutdown() {} }
+export const provider = new TracerProvider({ spanProcessors: [{ ...nothing, ${processor} }] })
+`
+
+async function traced(t: Test, modules: Readonly<Record<string, string>>) {
+  const dir = t.testdir(modules)
+  const backend = await startBackend(t)
+  const yamlFor = (name: string) =>
+    `models: { m: { targets: [{ url: '${backend.url}' }] } }\nlog: { level: info }\nplugins: { traces: { sdk: '${dir}/${name}' } }`
+  const gate = await spawnGateway(t, { yaml: yamlFor(Object.keys(modules)[0] ?? '') })
+  const { key } = await gate.account(100_000)
+  const ask = async (headers = {}) => {
+    const answer = await send(`${gate.url}/v1/chat`, { token: key, body: hi, headers })
+    await answer.arrayBuffer()
+    return answer.status
+  }
+  const use = (name: string) => gate.rewrite(yamlFor(name))
+  return { backend, gate, ask, use }
+}
+
+const throwing: Readonly<Record<string, string>> = {
+  'a tracer throws': `export const provider = { getTracer: () => ({ startSpan() { throw new Error('ouch') } }) }`,
+  'a tracer makes nothing': 'export const provider = { getTracer: () => ({ startSpan() {} }) }',
+  'the span of an attempt throws': withProcessor(
+    `onStart({ kind }) { if (kind === 2) throw new Error('ouch') }`,
+  ),
+  'the end of a span throws': withProcessor(`onEnd() { throw new Error('ouch') }`),
+}
+
+for (const [name, module] of Object.entries(throwing)) {
+  t.test(`${name}: every request is served, and the log says it`, async (t) => {
+    const { gate, backend, ask } = await traced(t, { 'sdk.mjs': module })
+    t.same([await ask(), await ask()], [200, 200])
+    t.equal(backend.requests.length, 2)
+    await until(() => gate.log.filter((line) => line.includes('"cost":')).length === 2)
+    t.match(gate.log.join('\n'), /"plugin":"traces","msg":"a hook failed"/)
+  })
+}
