@@ -105,18 +105,21 @@ class Trace {
     const { api, tracer } = making
     const caller = contextOf(x, api)
     const root = api.ROOT_CONTEXT
+    // What the router has refused has none, and a path of the client's making must not be a name.
+    const route = x.route.path.startsWith('/') ? x.route.path : undefined
     const attributes = {
       'http.request.method': x.method,
-      'http.route': x.route.path,
+      ...(route !== undefined && { 'http.route': route }),
       'tollgate.request.id': x.id,
     }
     this.#span = tracer.startSpan(
-      `${x.method} ${x.route.path}`,
+      route === undefined ? x.method : `${x.method} ${route}`,
       { kind: api.SpanKind.SERVER, startTime: this.#epochMs + x.arrivedAt, attributes },
       caller ? api.trace.setSpanContext(root, caller) : root,
     )
     this.#context = api.trace.setSpan(root, this.#span)
-    x.facts.traceId = this.#span.spanContext().traceId
+    const own = this.#span.spanContext()
+    if (api.isSpanContextValid(own)) x.facts.traceId = own.traceId
   }
 
   get hooks(): Hooks {
@@ -129,9 +132,12 @@ class Trace {
   #ask(headers: BackendRequest['headers']): void {
     this.#endFailed()
     this.#attempt = this.#begin()
-    const { traceId, spanId, traceFlags, traceState } = this.#attempt.spanContext()
-    headers.traceparent = `00-${traceId}-${spanId}-${traceFlags === 0 ? '00' : '01'}`
-    if (traceState) headers.tracestate = traceState.serialize()
+    const { api } = this.#making
+    const own = this.#attempt.spanContext()
+    if (!api.isSpanContextValid(own)) return
+    headers.traceparent = `00-${own.traceId}-${own.spanId}-0${own.traceFlags & api.TraceFlags.SAMPLED}`
+    const state = own.traceState?.serialize()
+    if (state) headers.tracestate = state
     else delete headers.tracestate
   }
 
@@ -166,8 +172,10 @@ class Trace {
     this.#attempt = undefined
   }
 
-  #end({ status, error, clientLeft }: Outcome): void {
+  #end(outcome: Outcome): void {
+    const { status, clientLeft } = outcome
     const { facts, identity, meter } = this.#x
+    const failure = failureIn(outcome)
     if (this.#attempt) {
       this.#attempt.setAttributes({
         ...(facts.tokens && {
@@ -182,7 +190,7 @@ class Trace {
           'tollgate.first_token_ms': facts.firstTokenMs,
         }),
       })
-      if (error) this.#fail(this.#attempt, error.code)
+      if (failure) this.#fail(this.#attempt, failure.type)
       this.#attempt.end(this.#now())
     }
     this.#span.setAttributes({
@@ -195,9 +203,8 @@ class Trace {
       ...(facts.basis !== undefined && { 'tollgate.basis': facts.basis }),
       ...(clientLeft && { 'tollgate.client_left': true }),
     })
-    // What a client does wrong is no failure of a server's span.
-    if (error && status >= 500) this.#fail(this.#span, error.code)
-    else if (error) this.#span.setAttribute('error.type', error.code)
+    if (failure?.isServers) this.#fail(this.#span, failure.type)
+    else if (failure) this.#span.setAttribute('error.type', failure.type)
     this.#span.end(this.#now())
   }
 
@@ -211,7 +218,15 @@ class Trace {
   }
 }
 
-const traceparent = /^[\da-f]{2}-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})/
+/** What failed: the error, or the status of a backend's own refusal. What a client does wrong is no failure of a server's span. */
+function failureIn({ status, error, clientLeft }: Outcome) {
+  if (error) return { type: error.code, isServers: error.status >= 500 }
+  if (status < 400 || clientLeft) return undefined
+  return { type: String(status), isServers: status >= 500 }
+}
+
+/** Version ff is none. Of version 00 nothing may follow the flags, of a later one only more parts. */
+const traceparent = /^(?!ff|00.{54})[\da-f]{2}-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})(?:-.*)?$/
 
 /** The span of the caller, whose trace is continued. */
 function contextOf({ headers }: Exchange, api: Api): SpanContext | undefined {

@@ -50,3 +50,44 @@ for (const [name, module] of Object.entries(throwing)) {
     t.match(gate.log.join('\n'), /"plugin":"traces","msg":"a hook failed"/)
   })
 }
+
+const id = '0af7651916cd43dd8448eb211c80319c'
+const span = 'b7ad6b7169203331'
+
+/** By the specification of W3C; of version 00 nothing follows the flags. */
+const parents: Readonly<Record<string, boolean>> = {
+  [`00-${id}-${span}-01`]: true,
+  [`01-${id}-${span}-01-more`]: true,
+  [`ff-${id}-${span}-01`]: false,
+  [`00-${id}-${span}-01-more`]: false,
+  [`00-${id}-${span}-01more`]: false,
+  [`00-${id}-${span}-01, 00-${id}-${span}-01`]: false,
+  [`01-${id}-${span}-01, 01-${id}-${span}-01`]: false,
+  [`00-${id.toUpperCase()}-${span}-01`]: false,
+  [`00-${'0'.repeat(32)}-${span}-01`]: false,
+  [`00-${id}-${'0'.repeat(16)}-01`]: false,
+}
+
+t.test('only a sound traceparent is continued, and only a sound tracestate goes on', async (t) => {
+  const { backend, ask } = await traced(t, { 'sdk.mjs': withProcessor('') })
+  for (const [traceparent, isSound] of Object.entries(parents)) {
+    await ask({ traceparent, tracestate: 'shop=1' })
+    const got = backend.requests.at(-1)?.headers
+    t.match(got?.traceparent, /^00-[\da-f]{32}-[\da-f]{16}-01$/)
+    t.equal(`${got?.traceparent}`.includes(id), isSound, traceparent)
+    t.equal(got?.tracestate, isSound ? 'shop=1' : undefined)
+  }
+  for (const tracestate of ['', '???', `a=${'x'.repeat(600)}`]) {
+    await ask({ traceparent: `00-${id}-${span}-01`, tracestate })
+    t.equal(backend.requests.at(-1)?.headers.tracestate, undefined, 'no empty header')
+  }
+})
+
+t.test('a provider that makes no spans changes no header and no line', async (t) => {
+  const sdk = `import { trace } from '@opentelemetry/api'\nexport const provider = trace.getTracerProvider()`
+  const { backend, gate, ask } = await traced(t, { 'sdk.mjs': sdk })
+  await ask()
+  t.equal(backend.requests[0]?.headers.traceparent, undefined)
+  await until(() => gate.log.some((line) => line.includes('"cost":')))
+  t.notMatch(gate.log.join('\n'), /trace_id/)
+})
