@@ -11,6 +11,7 @@ import type {
   TracerProvider,
 } from '@opentelemetry/api'
 import type * as OpenTelemetry from '@opentelemetry/api'
+import { setTimeout as pause } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { endpoints } from '../config/endpoints.ts'
 import { path, z } from '../config/schema.ts'
@@ -34,6 +35,8 @@ const schema = z.strictObject({
     ),
 })
 
+/** So long the file may take to load: a start or a reload that waits for it has to end. */
+const loadMs = 10_000
 /** So long the provider may take to send its last spans when the gateway ends. */
 const shutdownMs = 5000
 
@@ -77,13 +80,15 @@ function tolerance({ metrics, log }: Gateway) {
 const providers = lasting((gateway: Gateway) => {
   const opened = new Set<SpanProvider>()
   gateway.atEnd(async () => {
-    await soon(Promise.all([...opened].map(async (one) => one.shutdown?.())), shutdownMs)
+    await soon(Promise.allSettled([...opened].map(async (one) => one.shutdown?.())), shutdownMs)
   })
   return opened
 })
 
 async function providerIn(file: string): Promise<SpanProvider> {
-  const module = (await import(pathToFileURL(file).href)) as { provider?: Partial<SpanProvider> }
+  const loading = import(pathToFileURL(file).href) as Promise<{ provider?: Partial<SpanProvider> }>
+  const module = await Promise.race([loading, pause(loadMs, undefined, { ref: false })])
+  if (!module) throw new Error(`${file} has not loaded within ${loadMs / 1000} s`)
   if (typeof module.provider?.getTracer === 'function') return module.provider as SpanProvider
   throw new Error(`${file} exports no \`provider\` that has getTracer()`)
 }

@@ -1,6 +1,7 @@
 // An operator's provider of spans that throws or hangs, and callers' headers of traces that are no such thing: neither may
 // cost a request, a restart or a drain.
 
+import { once } from 'node:events'
 import t from 'tap'
 import type { Test } from 'tap'
 import { startBackend } from '../fixtures/backend.ts'
@@ -90,4 +91,46 @@ t.test('a provider that makes no spans changes no header and no line', async (t)
   t.equal(backend.requests[0]?.headers.traceparent, undefined)
   await until(() => gate.log.some((line) => line.includes('"cost":')))
   t.notMatch(gate.log.join('\n'), /trace_id/)
+})
+
+t.test('the gateway awaits every provider when it ends, even if one fails', async (t) => {
+  const slow = `async shutdown() {
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    process.stderr.write('the second has sent all\\n')
+  }`
+  const { gate, use } = await traced(t, {
+    'first.mjs': withProcessor(`async shutdown() { throw new Error('no collector') }`),
+    'second.mjs': withProcessor(slow),
+  })
+  await use('second.mjs')
+  t.equal((await gate.admin('POST', 'reload')).status, 200)
+  t.equal(await gate.stop(), 0)
+  const at = (words: string) => gate.log.findIndex((line) => line.includes(words))
+  t.ok(at('the second has sent all') !== -1)
+  t.ok(at('the second has sent all') < at('"stopped"'), 'before the end')
+})
+
+t.test('a provider that never ends keeps the gateway for its time and no longer', async (t) => {
+  const endless = `setInterval(() => undefined, 1000)
+export const provider = { getTracer: () => ({}), shutdown: () => new Promise(() => undefined) }`
+  const { gate } = await traced(t, { 'sdk.mjs': endless })
+  const exited = once(gate.child, 'exit')
+  gate.child.kill('SIGTERM')
+  await gate.said(/"msg":"stopped"/)
+  const atMs = performance.now()
+  t.same(await exited, [0, null])
+  t.ok(performance.now() - atMs < 2000, 'nothing outlives the last line')
+})
+
+t.test('a file that does not finish loading is refused, and blocks no restart', async (t) => {
+  const { gate, ask, use } = await traced(t, {
+    'sdk.mjs': withProcessor(''),
+    'hangs.mjs': 'setInterval(() => undefined, 1000)\nawait new Promise(() => undefined)',
+  })
+  await use('hangs.mjs')
+  const answer = await gate.admin('POST', 'reload')
+  t.equal(answer.status, 422)
+  t.match(await answer.text(), /hangs\.mjs has not loaded within 10 s/)
+  t.equal(await ask(), 200)
+  t.equal(await gate.stop(), 0)
 })
