@@ -239,7 +239,7 @@ t.test('clients do not decide what is recorded', async (t) => {
   const { collector, gate } = await traced(
     t,
     `models: { m: { targets: [{ url: '${backend.url}' }] } }`,
-    { OTEL_TRACES_SAMPLER_ARG: '0' },
+    { OTEL_TRACES_SAMPLER_ARG: '1e-9' },
   )
   const { key } = await gate.account(10_000)
   const headers = { traceparent: parent }
@@ -249,6 +249,9 @@ t.test('clients do not decide what is recorded', async (t) => {
   await send(`${gate.url}/v1/chat`, { token: key, body: hi, headers: invalid })
   t.notMatch(backend.requests[1]?.headers.traceparent, /-0{32}-/, 'a trace of its own')
   t.equal(backend.requests[1]?.headers.tracestate, undefined)
+  // An id that a sampler by ids takes at every share.
+  const chosen = { traceparent: `00-${'00000001'.repeat(4)}-b7ad6b7169203331-01` }
+  await send(`${gate.url}/v1/chat`, { token: key, body: hi, headers: chosen })
   t.equal(await stopped(gate), 0)
   t.same(collector.spans, [])
 })
