@@ -46,3 +46,5 @@ const io = {
 }
 const { run } = await import('./cli/run.ts')
 process.exitCode = await run(isStart && argv[0] !== 'start' ? ['start', ...argv] : argv, io)
+// All is closed and written, and what a plugin or a provider of spans has left open must not keep the process.
+if (isStart) process.exit()

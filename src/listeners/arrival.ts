@@ -30,6 +30,7 @@ import { parseTarget } from './target.ts'
 import type { RequestTarget } from './target.ts'
 
 export interface Ways {
+  readonly listener: NonNullable<Route['listener']>
   readonly router: Router
   readonly addressOf: (req: IncomingMessage) => string
 }
@@ -71,10 +72,10 @@ export class Arrival implements Exchange {
 
   constructor(
     req: IncomingMessage,
-    { router, addressOf }: Ways,
+    { listener, router, addressOf }: Ways,
     { signal, memory }: Pick<Exchange, 'signal' | 'memory'>,
   ) {
-    const { path, query, route, params } = find(req, router)
+    const { path, query, route, params } = find(req, { listener, router })
     this.route = route
     this.method = req.method ?? ''
     this.path = path
@@ -124,20 +125,20 @@ export class Arrival implements Exchange {
   }
 }
 
-function find(req: IncomingMessage, router: Router) {
+function find(req: IncomingMessage, { listener, router }: Pick<Ways, 'listener' | 'router'>) {
   let target: RequestTarget = { path: '', query: new URLSearchParams() }
   try {
     target = parseTarget(req)
     return { ...target, ...router.find(req.method ?? '', target.path) }
   } catch (error) {
-    return { ...target, route: refusing(error), params: {} }
+    return { ...target, route: refusing(error, listener), params: {} }
   }
 }
 
-function refusing(thrown: unknown): Route {
+function refusing(thrown: unknown, listener: Ways['listener']): Route {
   const error = asGatewayError(thrown)
   const begin = answering(() => Promise.reject(error))
-  return { method: 'GET', path: 'none', access: 'anybody', body: 'none', begin }
+  return { method: 'GET', path: 'none', listener, access: 'anybody', body: 'none', begin }
 }
 
 /** An exchange that the drain waits for, and ends when its time is over. */
@@ -148,13 +149,11 @@ export class Inside extends AbortController implements Linked<Inside> {
 }
 
 /** What each request of a listener finds. */
-export interface Handling {
+export interface Handling extends Ways {
   readonly edition: Edition
   readonly ownerOf: ReadonlyMap<Route, NamedRunning>
   readonly inside: LinkedList<Inside>
   readonly budget: BodyBudget
-  readonly router: Router
-  readonly addressOf: (req: IncomingMessage) => string
 }
 
 export function requestHandler(handling: Handling): OnRequest {

@@ -115,6 +115,7 @@ function handlersOf(edition: Edition, shared: Pick<Handling, 'inside' | 'budget'
   const handlers = (side: Side) => {
     const handling = {
       ...shared,
+      listener: side,
       edition,
       ownerOf,
       router: createRouter(

@@ -34,10 +34,13 @@ export const requestHeaders: readonly HeaderRow[] = [
     'X-Client-Request-Id',
     'Up to 255 visible ASCII characters. The answer repeats it, and the log line has it.',
   ),
-  row('traceparent tracestate', 'The gateway passes them on to the backend.'),
+  row(
+    'traceparent tracestate',
+    'The gateway passes them on to the backend; with [traces](operating.md#traces) it sends those of its own span.',
+  ),
   row(
     'Range If-Range If-Match If-None-Match If-Modified-Since If-Unmodified-Since',
-    'On downloads, as RFC 9110 defines them; `If-None-Match` also on `/openapi.json` and `/docs`.',
+    'On downloads, as RFC 9110 defines them; `If-None-Match` also on files of the account page, `/openapi.json` and `/docs`.',
   ),
 ]
 
@@ -100,7 +103,7 @@ export const responseHeaders: readonly HeaderRow[] = [
   row('Allow', 'On 405: the methods of this path.'),
   row(
     'ETag Last-Modified Repr-Digest Accept-Ranges Content-Range',
-    'On files: the SHA-256 as tag and as digest, and the time of the upload. `ETag` also on `/openapi.json` and `/docs`.',
+    'On files: the SHA-256 as tag and as digest, and the time of the upload. `ETag` also on files of the account page, `/openapi.json` and `/docs`.',
   ),
   row(
     'Content-Disposition X-Content-Type-Options Content-Security-Policy Cross-Origin-Resource-Policy',

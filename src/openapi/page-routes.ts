@@ -74,7 +74,7 @@ export const pageRoutes: Operations = {
     title: 'The page',
     access: 'anybody',
     headers: ['If-None-Match'],
-    text: 'Views are behind `#`, so that this is the only address. All answers under `/account` have a `Content-Security-Policy` without inline code or other hosts.',
+    text: 'Views are behind `#`, so that this is the only address. Every answer of a route under `/account` has a `Content-Security-Policy` without inline code or other hosts.',
     replies: {
       200: {
         says: 'HTML.',

@@ -11,10 +11,11 @@ import type {
   TracerProvider,
 } from '@opentelemetry/api'
 import type * as OpenTelemetry from '@opentelemetry/api'
+import { setTimeout as pause } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { endpoints } from '../config/endpoints.ts'
 import { path, z } from '../config/schema.ts'
-import type { Exchange, Hooks, Outcome } from '../exchange.ts'
+import type { BackendRequest, Exchange, Hooks, Outcome } from '../exchange.ts'
 import { lasting } from '../lasting.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { soon } from '../sharing/patience.ts'
@@ -34,6 +35,8 @@ const schema = z.strictObject({
     ),
 })
 
+/** So long the file may take to load: a start or a reload that waits for it has to end. */
+const loadMs = 10_000
 /** So long the provider may take to send its last spans when the gateway ends. */
 const shutdownMs = 5000
 
@@ -45,32 +48,54 @@ export const traces: Plugin<z.infer<typeof schema>> = {
     const api = await import('@opentelemetry/api')
     const provider = await providerIn(sdk)
     providers(gateway).add(provider)
-    const tracer = provider.getTracer('tollgate')
+    const making = { api, tracer: provider.getTracer('tollgate'), tolerate: tolerance(gateway) }
     return {
       begin: (x) =>
-        x.route.listener === 'admin' ? undefined : new Trace(x, { api, tracer }).hooks,
+        x.route.listener === 'admin'
+          ? undefined
+          : making.tolerate(() => new Trace(x, making))?.hooks,
     }
   },
+}
+
+interface Making {
+  readonly api: Api
+  readonly tracer: Tracer
+  readonly tolerate: ReturnType<typeof tolerance>
+}
+
+/** What a provider throws costs a span, and no request: it is told as what a `done` throws, which the lifecycle catches. */
+function tolerance({ metrics, log }: Gateway) {
+  return <T>(work: () => T): T | undefined => {
+    try {
+      return work()
+    } catch (err) {
+      metrics.hookErrors.inc({ plugin: traces.name })
+      log.error({ err, plugin: traces.name }, 'a hook failed')
+      return undefined
+    }
+  }
 }
 
 const providers = lasting((gateway: Gateway) => {
   const opened = new Set<SpanProvider>()
   gateway.atEnd(async () => {
-    await soon(Promise.all([...opened].map(async (one) => one.shutdown?.())), shutdownMs)
+    await soon(Promise.allSettled([...opened].map(async (one) => one.shutdown?.())), shutdownMs)
   })
   return opened
 })
 
 async function providerIn(file: string): Promise<SpanProvider> {
-  const module = (await import(pathToFileURL(file).href)) as { provider?: Partial<SpanProvider> }
+  const loading = import(pathToFileURL(file).href) as Promise<{ provider?: Partial<SpanProvider> }>
+  const module = await Promise.race([loading, pause(loadMs, undefined, { ref: false })])
+  if (!module) throw new Error(`${file} has not loaded within ${loadMs / 1000} s`)
   if (typeof module.provider?.getTracer === 'function') return module.provider as SpanProvider
   throw new Error(`${file} exports no \`provider\` that has getTracer()`)
 }
 
 class Trace {
   readonly #x: Exchange
-  readonly #api: Api
-  readonly #tracer: Tracer
+  readonly #making: Making
   readonly #span: Span
   readonly #context: Context
   #attempt: Span | undefined
@@ -79,38 +104,46 @@ class Trace {
   /** How many attempts have failed when the present one begins. */
   #failed = 0
 
-  constructor(x: Exchange, { api, tracer }: { readonly api: Api; readonly tracer: Tracer }) {
+  constructor(x: Exchange, making: Making) {
     this.#x = x
-    this.#api = api
-    this.#tracer = tracer
+    this.#making = making
+    const { api, tracer } = making
     const caller = contextOf(x, api)
     const root = api.ROOT_CONTEXT
+    // What the router has refused has none, and a path of the client's making must not be a name.
+    const route = x.route.path.startsWith('/') ? x.route.path : undefined
     const attributes = {
       'http.request.method': x.method,
-      'http.route': x.route.path,
+      ...(route !== undefined && { 'http.route': route }),
       'tollgate.request.id': x.id,
     }
     this.#span = tracer.startSpan(
-      `${x.method} ${x.route.path}`,
+      route === undefined ? x.method : `${x.method} ${route}`,
       { kind: api.SpanKind.SERVER, startTime: this.#epochMs + x.arrivedAt, attributes },
       caller ? api.trace.setSpanContext(root, caller) : root,
     )
     this.#context = api.trace.setSpan(root, this.#span)
-    x.facts.traceId = this.#span.spanContext().traceId
+    const own = this.#span.spanContext()
+    if (api.isSpanContextValid(own)) x.facts.traceId = own.traceId
   }
 
   get hooks(): Hooks {
     return {
-      upstream: ({ headers }) => {
-        this.#endFailed()
-        this.#attempt = this.#begin()
-        const { traceId, spanId, traceFlags, traceState } = this.#attempt.spanContext()
-        headers.traceparent = `00-${traceId}-${spanId}-${traceFlags === 0 ? '00' : '01'}`
-        if (traceState) headers.tracestate = traceState.serialize()
-        else delete headers.tracestate
-      },
+      upstream: ({ headers }) => this.#making.tolerate(() => this.#ask(headers)),
       done: (outcome) => this.#end(outcome),
     }
+  }
+
+  #ask(headers: BackendRequest['headers']): void {
+    this.#endFailed()
+    this.#attempt = this.#begin()
+    const { api } = this.#making
+    const own = this.#attempt.spanContext()
+    if (!api.isSpanContextValid(own)) return
+    headers.traceparent = `00-${own.traceId}-${own.spanId}-0${own.traceFlags & api.TraceFlags.SAMPLED}`
+    const state = own.traceState?.serialize()
+    if (state) headers.tracestate = state
+    else delete headers.tracestate
   }
 
   #begin(): Span {
@@ -124,8 +157,9 @@ class Trace {
       ...(want?.sessionId !== undefined && { 'gen_ai.conversation.id': want.sessionId }),
       'tollgate.target': facts.target ?? '',
     }
-    const kind = this.#api.SpanKind.CLIENT
-    return this.#tracer.startSpan(
+    const { api, tracer } = this.#making
+    const kind = api.SpanKind.CLIENT
+    return tracer.startSpan(
       `${operation} ${facts.model}`,
       { kind, startTime: this.#now(), attributes },
       this.#context,
@@ -143,8 +177,10 @@ class Trace {
     this.#attempt = undefined
   }
 
-  #end({ status, error, clientLeft }: Outcome): void {
+  #end(outcome: Outcome): void {
+    const { status, clientLeft } = outcome
     const { facts, identity, meter } = this.#x
+    const failure = failureIn(outcome)
     if (this.#attempt) {
       this.#attempt.setAttributes({
         ...(facts.tokens && {
@@ -159,7 +195,7 @@ class Trace {
           'tollgate.first_token_ms': facts.firstTokenMs,
         }),
       })
-      if (error) this.#fail(this.#attempt, error.code)
+      if (failure) this.#fail(this.#attempt, failure.type)
       this.#attempt.end(this.#now())
     }
     this.#span.setAttributes({
@@ -172,9 +208,8 @@ class Trace {
       ...(facts.basis !== undefined && { 'tollgate.basis': facts.basis }),
       ...(clientLeft && { 'tollgate.client_left': true }),
     })
-    // What a client does wrong is no failure of a server's span.
-    if (error && status >= 500) this.#fail(this.#span, error.code)
-    else if (error) this.#span.setAttribute('error.type', error.code)
+    if (failure?.isServers) this.#fail(this.#span, failure.type)
+    else if (failure) this.#span.setAttribute('error.type', failure.type)
     this.#span.end(this.#now())
   }
 
@@ -183,12 +218,20 @@ class Trace {
   }
 
   #fail(span: Span, code: string): void {
-    const status: SpanStatus = { code: this.#api.SpanStatusCode.ERROR, message: code }
+    const status: SpanStatus = { code: this.#making.api.SpanStatusCode.ERROR, message: code }
     span.setAttribute('error.type', code).setStatus(status)
   }
 }
 
-const traceparent = /^[\da-f]{2}-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})/
+/** What failed: the error, or the status of a backend's own refusal. What a client does wrong is no failure of a server's span. */
+function failureIn({ status, error, clientLeft }: Outcome) {
+  if (error) return { type: error.code, isServers: error.status >= 500 }
+  if (status < 400 || clientLeft) return undefined
+  return { type: String(status), isServers: status >= 500 }
+}
+
+/** Version ff is none. Of version 00 nothing may follow the flags, of a later one only more parts. */
+const traceparent = /^(?!ff|00.{54})[\da-f]{2}-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})(?:-.*)?$/
 
 /** The span of the caller, whose trace is continued. */
 function contextOf({ headers }: Exchange, api: Api): SpanContext | undefined {

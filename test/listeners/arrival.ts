@@ -25,7 +25,11 @@ function arrive(head: Partial<IncomingMessage>): Arrival {
   const req = { method: 'POST', url: '/', headers: {}, ...head } as IncomingMessage
   const memory = { take() {}, keep() {}, release() {} }
   const { signal } = new AbortController()
-  return new Arrival(req, { router, addressOf: () => '127.0.0.1' }, { signal, memory })
+  return new Arrival(
+    req,
+    { listener: 'public', router, addressOf: () => '127.0.0.1' },
+    { signal, memory },
+  )
 }
 
 t.test('the exchange has the fields of the head, and an id of its own', async (t) => {

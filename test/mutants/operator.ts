@@ -50,7 +50,7 @@ export const operatorMutants: readonly Mutant[] = [
   one('plugins/traces.ts', 'providers(gateway).add(provider)', ''),
   one(
     'plugins/traces.ts',
-    'if (error && status >= 500) this.#fail(this.#span, error.code)',
-    'if (error) this.#fail(this.#span, error.code)',
+    'if (error) return { type: error.code, isServers: error.status >= 500 }',
+    'if (error) return { type: error.code, isServers: status >= 500 }',
   ),
 ]

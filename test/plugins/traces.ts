@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import type { Test } from 'tap'
 import { startBackend } from '../fixtures/backend.ts'
-import { failing } from '../fixtures/backend-scripts.ts'
+import { failing, sse } from '../fixtures/backend-scripts.ts'
 import { send, spawnGateway, startGateway } from '../fixtures/gateway.ts'
 import type { OwnProcess } from '../fixtures/gateway.ts'
 import { eventually, until } from '../fixtures/until.ts'
@@ -179,6 +179,47 @@ t.test(
   },
 )
 
+t.test(
+  'a failure of the gateway or its backend is an error, whatever status went out',
+  async (t) => {
+    const cut = sse(['data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'], { end: 'cut' })
+    const backend = await startBackend(t, cut)
+    const { collector, gate } = await traced(
+      t,
+      `models: { m: { targets: [{ url: '${backend.url}' }] } }`,
+    )
+    const { key } = await gate.account(10_000)
+    const stream = await gate.call('/v1/chat', key, { ...hi, stream: true })
+    t.match(await stream.text(), /upstream_incomplete/)
+    const outer = await collector.named('POST /v1/chat')
+    t.match(attributesOf(outer), {
+      'http.response.status_code': 200,
+      'error.type': 'upstream_incomplete',
+    })
+    t.equal(outer.status.code, 2)
+    backend.on(failing(422))
+    t.equal((await gate.call('/v1/chat/completions', key, hi)).status, 422)
+    const refused = await collector.named('POST /v1/chat/completions')
+    t.match(attributesOf(refused), { 'http.response.status_code': 422, 'error.type': '422' })
+    t.equal(refused.status.code, 0, "the client's fault")
+    const attempt = collector.spans.find(({ parentSpanId }) => parentSpanId === refused.spanId)
+    t.match(attempt, { status: { code: 2 } }, 'the attempt has failed')
+  },
+)
+
+t.test('what the router refuses has no route; the admin port has no spans', async (t) => {
+  const { collector, gate } = await traced(
+    t,
+    `models: { m: { targets: [{ url: 'http://127.0.0.1:1' }] } }`,
+  )
+  t.equal((await gate.admin('GET', 'nothing')).status, 404)
+  t.equal((await fetch(`${gate.adminUrl}/nothing`, { method: 'POST' })).status, 404)
+  t.equal((await fetch(`${gate.url}/nothing`)).status, 404)
+  t.equal(attributesOf(await collector.named('GET'))['http.route'], undefined)
+  t.equal(await stopped(gate), 0)
+  t.equal(collector.spans.length, 1)
+})
+
 t.test('a message of a session is a chat with its id', async (t) => {
   const backend = await startBackend(t)
   const { collector, gate } = await traced(
@@ -198,7 +239,7 @@ t.test('clients do not decide what is recorded', async (t) => {
   const { collector, gate } = await traced(
     t,
     `models: { m: { targets: [{ url: '${backend.url}' }] } }`,
-    { OTEL_TRACES_SAMPLER_ARG: '0' },
+    { OTEL_TRACES_SAMPLER_ARG: '1e-9' },
   )
   const { key } = await gate.account(10_000)
   const headers = { traceparent: parent }
@@ -208,6 +249,9 @@ t.test('clients do not decide what is recorded', async (t) => {
   await send(`${gate.url}/v1/chat`, { token: key, body: hi, headers: invalid })
   t.notMatch(backend.requests[1]?.headers.traceparent, /-0{32}-/, 'a trace of its own')
   t.equal(backend.requests[1]?.headers.tracestate, undefined)
+  // An id that a sampler by ids takes at every share.
+  const chosen = { traceparent: `00-${'00000001'.repeat(4)}-b7ad6b7169203331-01` }
+  await send(`${gate.url}/v1/chat`, { token: key, body: hi, headers: chosen })
   t.equal(await stopped(gate), 0)
   t.same(collector.spans, [])
 })

@@ -35,6 +35,7 @@ export function waitPage({ status, retryAfterMs = 1000 }: GatewayError): Answer 
       'Content-Type': 'text/html; charset=utf-8',
       'Cache-Control': 'no-store',
       'Retry-After': String(seconds),
+      'retry-after-ms': String(Math.ceil(retryAfterMs)),
     },
     body,
   }
