@@ -160,11 +160,11 @@ export const pageRoutes: Operations = {
     },
     codes: {
       rate_limit_exceeded: ' after too many refused log-ins of an address',
+      concurrency_limit_exceeded: ' while an address has half of those that may run',
       overloaded: ' while too many run',
     },
     refusesWithPage: true,
-    after:
-      'These two are pages, with `Retry-After`. The same address, loaded again later, lets in.',
+    after: 'These are pages, with `Retry-After`. The same address, loaded again later, lets in.',
   },
   'GET /account/api/me': {
     id: 'getCustomer',

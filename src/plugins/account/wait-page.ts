@@ -4,7 +4,7 @@
 import type { GatewayError } from '../../errors.ts'
 import type { Answer } from '../../exchange.ts'
 
-/** With the status of the error, and its time in `Retry-After`. */
+/** With the status of the error, and its time in the headers that an error has. */
 export function waitPage({ status, retryAfterMs = 1000 }: GatewayError): Answer {
   const seconds = Math.ceil(retryAfterMs / 1000)
   const wait = seconds === 1 ? 'a second' : `${seconds} seconds`

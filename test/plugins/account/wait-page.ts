@@ -12,7 +12,7 @@ t.test('says how long to wait, to people and to programs', async (t) => {
   })
   t.match(waitPage(new GatewayError('overloaded')), {
     status: 503,
-    headers: { 'Retry-After': '1' },
+    headers: { 'Retry-After': '1', 'retry-after-ms': '1000' },
     body: /Wait a second, then/,
   })
 })
