@@ -13,6 +13,7 @@ import { helpOf, overview, version } from './help.ts'
 import { keyCommands } from './keys.ts'
 import { moneyCommands } from './money.ts'
 import { portal } from './portal.ts'
+import { reconcile } from './reconcile.ts'
 import { reload } from './reload.ts'
 import { top } from './top.ts'
 import { transactions } from './transactions.ts'
@@ -39,6 +40,7 @@ const commands: readonly Command[] = [
   transactions,
   portal,
   usage,
+  reconcile,
   top,
   reload,
 ]
