@@ -8,6 +8,7 @@ import { createAdmin } from './admin.ts'
 import { check } from './check.ts'
 import { CliError, exit, optionsOf, usageError } from './command.ts'
 import type { Call, Command, Io, Options } from './command.ts'
+import { completionCommand } from './completion.ts'
 import { doctor } from './doctor.ts'
 import { helpOf, overview, version } from './help.ts'
 import { keyCommands } from './keys.ts'
@@ -43,6 +44,7 @@ const commands: readonly Command[] = [
   reconcile,
   top,
   reload,
+  completionCommand(() => commands),
 ]
 
 /** `argv` is without node and the script. Never throws because of what a person writes. */
