@@ -65,6 +65,7 @@ t.test('what is no count says why', async (t) => {
     [() => json('7'), /no JSON object/],
     [() => json(line({ day: undefined })), /nothing is no day/],
     [() => json(line({ tokens: 1.5 })), /1.5 is no number/],
+    [() => json(line({ tokens: -1 })), /-1 is no number/],
     [() => json(line({ tokens: true })), /true is no number/],
     [() => json(line({ model: 7 })), /no model/],
     [() => json(line({ model: 'x'.repeat(201) })), /more than 200/],
