@@ -1,6 +1,6 @@
-// `npm run try:image`: builds the image of the Dockerfile and runs it as docs/deploying.md says, beside a real Redis:
-// read-only, as its own user. It shows that a stream comes whole, the health check answers, SIGTERM drains, and after
-// `kill -9` nothing is lost and the books are even. Exits with 1 if not. Needs root and Linux; on Debian and Ubuntu it
+// `npm run try:image`: builds the image of the Dockerfile and runs it as docs/deploying.md says, beside a real Redis and
+// before a real llama.cpp server: read-only, as its own user. It shows that streams come whole and cost what the server
+// has counted, the health check answers, SIGTERM drains, and after `kill -9` nothing is lost and the books are even. Exits with 1 if not. Needs root and Linux; on Debian and Ubuntu it
 // installs debootstrap and buildah. Docker and a registry of images are not needed, and nothing is left running.
 
 import assert from 'node:assert/strict'
@@ -17,12 +17,15 @@ import { tempDir } from '../test/fixtures/temp-dir.ts'
 import { until } from '../test/fixtures/until.ts'
 import { buildImage } from './image/build.ts'
 import { containerOf } from './image/container.ts'
+import { startModelServer } from './model-server/start.ts'
 
 const token = randomBytes(24).toString('base64url')
 const mostMegabytes = 60
 
 await using undo = new AsyncDisposableStack()
 const t = teardownOf(undo)
+const server = await startModelServer()
+undo.defer(() => server.stop())
 const image = await buildImage(undo)
 const megabytes = image.addedBytes / 1_000_000
 say(`the image adds ${megabytes.toFixed(1)} MB to its base`)
@@ -47,7 +50,8 @@ await isConfined()
 const key = await makeKey()
 assert.match(await (await ask()).text(), /data: \[DONE\]\n\n$/)
 assert.equal((await container.exec(image.healthCheck)).code, 0)
-say('a stream came whole, and the health check answers')
+const counted = await askServer()
+say('streams came whole, of the demo and of llama.cpp, and the health check answers')
 
 await drains()
 await survives()
@@ -64,7 +68,9 @@ async function writeConfig(): Promise<string> {
 admin: { listen: '127.0.0.1:${ports.admin}', token: '${token}' }
 data: /data
 redis: redis://127.0.0.1:${ports.redis}
-models: { demo: { targets: [demo] } }
+models:
+  demo: { targets: [demo] }
+  tiny: { targets: [{ url: '${server.url}' }], price: { input: 1, output: 4 }, context_window: 2048 }
 plugins: { metering: { lease: 5s } }
 `
   await writeFile(file, yaml)
@@ -106,11 +112,23 @@ async function makeKey() {
 
 /** An answer of two or three seconds. */
 function ask(): Promise<Response> {
-  const messages = [{ role: 'user', content: 'a b c '.repeat(30) }]
-  return send(`${url}/v1/chat/completions`, {
-    token: key.key,
-    body: { model: 'demo', stream: true, messages },
-  })
+  return askModel({ model: 'demo' }, 'a b c '.repeat(30))
+}
+
+function askModel(fields: object, content: string): Promise<Response> {
+  const body = { ...fields, stream: true, messages: [{ role: 'user', content }] }
+  return send(`${url}/v1/chat/completions`, { token: key.key, body })
+}
+
+/** A stream of llama.cpp; returns the usage that the server has reported. */
+async function askServer() {
+  const fields = { model: 'tiny', max_tokens: 60, stream_options: { include_usage: true } }
+  const text = await (await askModel(fields, 'What does a gateway do?')).text()
+  assert.match(text, /data: \[DONE\]\n\n$/)
+  const count = (name: string) => Number(new RegExp(`"${name}": ?(\\d+)`).exec(text)?.[1])
+  const [prompt, completion] = [count('prompt_tokens'), count('completion_tokens')]
+  assert.ok(prompt && completion, 'llama.cpp has reported its usage')
+  return { prompt, completion }
 }
 
 /** SIGTERM in the middle of a stream: the stream comes whole, and the exit code is 0. */
@@ -153,14 +171,29 @@ interface Books {
   readonly owed: number
 }
 
+interface Charge {
+  readonly model: string
+  readonly amount: number
+  readonly estimated: boolean
+}
+
 /** When the killed stream's hold has been charged by its last checkpoint, a lease later. */
 async function booksAreEven(): Promise<Books> {
   const balance = () => admin<Books>(`accounts/${key.account}/balance`)
   await until(async () => (await balance()).reserved === 0)
-  const charges = await admin<{ data: readonly { cost: number }[] }>(
+  const { data } = await admin<{ data: readonly Charge[] }>(
     `accounts/${key.account}/transactions?type=charge`,
   )
-  assert.equal(charges.data.length, 3, 'each whole stream was charged once')
+  // The killed one is estimated, if it had come to a checkpoint.
+  const whole = data.filter(({ estimated }) => !estimated)
+  assert.equal(whole.length, 4, 'each whole stream was charged once')
+  const ofServer = whole.filter(({ model }) => model === 'tiny')
+  const cost = counted.prompt + 4 * counted.completion
+  assert.deepEqual(
+    ofServer.map(({ amount }) => -amount),
+    [cost],
+    'what llama.cpp has counted was charged',
+  )
   const audit = await container.exec(['node', 'src/tollgate.cjs', 'audit'])
   assert.equal(audit.code, 0, audit.out)
   return balance()

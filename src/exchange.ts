@@ -143,6 +143,8 @@ export interface Facts {
   estimated?: boolean
   basis?: 'reported' | 'counted' | 'none'
   stream?: boolean
+  /** In how many pieces a stream was handed on. */
+  flushes: number
   /** In shadow mode: the error code with which this request would have been refused, or its answer cut. */
   wouldRefuse?: ErrorCode | undefined
   /** ms from arrival to the first backend request sent. */

@@ -75,6 +75,10 @@ export function createMetrics(version: string) {
       'Mean time between events of a stream.',
       'model',
     ),
+    flushes: counter(
+      'flushes_total',
+      'Pieces in which streams were handed on, counted at their ends; with `flush`, a piece has several events.',
+    ),
     upstreamDuration: histogram(
       'upstream_duration_seconds',
       'Backend request sent to its end.',

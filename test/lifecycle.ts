@@ -101,7 +101,7 @@ function exchangeOf(route: Route): Exchange {
     forgetBody() {},
     left: new AbortController().signal,
     finishesAlone: false,
-    facts: {},
+    facts: { flushes: 0 },
   }
 }
 

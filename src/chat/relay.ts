@@ -82,8 +82,7 @@ export class Relay {
     this.#release()
     if (ending.kind === 'failed') throw ending.error
     if (ending.kind === 'left') throw new ClientLeft()
-    if (ending.kind === 'relayed-error') return ending.event.data
-    return undefined
+    return ending.kind === 'relayed-error' ? ending.event.data : undefined
   }
 
   stop(reason: StopReason): void {
@@ -113,11 +112,12 @@ export class Relay {
     this.#release()
     this.#generation.deadline.stop()
     judgeEnding(this.#generation, ending)
+    const frames = this.#takeFrames()
     await this.#generation.run.finish(this.#outcome(ending))
     const { cancelled } = this.#generation
     // A cancelled generation ends as cancelled, however its backend has ended since.
     const shown: Ending = cancelled ? { kind: 'failed', error: cancelled } : ending
-    return { ending: shown, frames: this.#takeFrames() + terminal(this.#generation, shown) }
+    return { ending: shown, frames: frames + terminal(this.#generation, shown) }
   }
 
   readonly #onData = (chunk: Buffer) => {
@@ -159,8 +159,7 @@ export class Relay {
 
   #onContent(): void {
     const { x, deadline, meter, sentAtMs } = this.#generation
-    const isFirst = x.facts.firstTokenMs === undefined
-    if (isFirst) {
+    if (x.facts.firstTokenMs === undefined) {
       x.facts.firstTokenMs = performance.now() - sentAtMs
       deadline.started()
       this.#generation.seat?.answered()
@@ -253,6 +252,7 @@ export class Relay {
   }
 
   #takeFrames(): string {
+    this.#generation.x.facts.flushes++
     const frames = this.#frames
     this.#frames = ''
     return frames

@@ -8,11 +8,13 @@ import { createAdmin } from './admin.ts'
 import { check } from './check.ts'
 import { CliError, exit, optionsOf, usageError } from './command.ts'
 import type { Call, Command, Io, Options } from './command.ts'
+import { completionCommand } from './completion.ts'
 import { doctor } from './doctor.ts'
 import { helpOf, overview, version } from './help.ts'
 import { keyCommands } from './keys.ts'
 import { moneyCommands } from './money.ts'
 import { portal } from './portal.ts'
+import { reconcile } from './reconcile.ts'
 import { reload } from './reload.ts'
 import { top } from './top.ts'
 import { transactions } from './transactions.ts'
@@ -39,8 +41,10 @@ const commands: readonly Command[] = [
   transactions,
   portal,
   usage,
+  reconcile,
   top,
   reload,
+  completionCommand(() => commands),
 ]
 
 /** `argv` is without node and the script. Never throws because of what a person writes. */

@@ -42,7 +42,7 @@ export class Arrival implements Exchange {
   readonly id = newId('req')
   readonly arrivedAt = performance.now()
   readonly replyHeaders: Record<string, string> = {}
-  readonly facts: Facts = {}
+  readonly facts: Facts = { flushes: 0 }
   readonly route: Route
   readonly method: string
   readonly path: string

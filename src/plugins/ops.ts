@@ -114,6 +114,7 @@ function observeGeneration({ metrics, config }: Gateway, x: Exchange, outcome: O
       metrics.interToken.observe({ model }, streamedMs / (events - 1) / 1000)
     }
   }
+  metrics.flushes.inc(facts.flushes)
   if (!facts.basis) return
   metrics.settlements.inc({ basis: facts.basis })
   const { tokens = noTokens, cost = 0 } = facts

@@ -7,7 +7,7 @@ import type { ChatRequest } from '../../src/chat/request.ts'
 import type { Facts } from '../../src/exchange.ts'
 
 function ended(sentAtMs: number): { generation: Generation; facts: Facts } {
-  const facts: Facts = {}
+  const facts: Facts = { flushes: 0 }
   return { generation: { x: { facts }, sentAtMs } as unknown as Generation, facts }
 }
 

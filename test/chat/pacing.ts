@@ -10,6 +10,7 @@ import { sse } from '../fixtures/backend-scripts.ts'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
 import type { ChatPathOptions } from '../fixtures/chat-path.ts'
 import { chargesOf } from '../fixtures/money.ts'
+import { metricOf } from '../fixtures/metric.ts'
 import { until } from '../fixtures/until.ts'
 
 const word = (text: string) => `data: {"choices":[{"index":0,"delta":{"content":"${text}"}}]}\n\n`
@@ -55,13 +56,16 @@ async function begun(t: Test, options: ChatPathOptions) {
   }
 }
 
+/** In how many pieces streams have gone out, once they have ended. */
+const flushes = 'tollgate_flushes_total '
+
 const places: Readonly<Record<string, ChatPathOptions>> = {
   'for all models': { yaml: 'limits: { flush: 50ms }' },
   'for one model': { yaml: 'limits: { flush: 1s }', model: 'flush: 50ms' },
 }
 for (const [name, options] of Object.entries(places)) {
   t.test(`what comes within the time goes out in one piece: ${name}`, async (t) => {
-    const { pieces, says, tick, call, reading } = await begun(t, options)
+    const { gate, pieces, says, tick, call, reading } = await begun(t, options)
     for (const text of 'bcd') await says(word(text))
     t.strictSame(pieces, [word('a')], 'the first content did not wait')
     tick(49)
@@ -76,15 +80,19 @@ for (const [name, options] of Object.entries(places)) {
     tick(50)
     await reading
     t.equal(pieces.join(''), [...'abcdef'].map(word).join('') + shownEnd)
+    mock.timers.reset()
+    await until(async () => (await metricOf(gate, flushes)) === 3)
   })
 }
 
 t.test('without it, each event goes out when it comes', async (t) => {
-  const { pieces, says, call, reading } = await begun(t, {})
+  const { gate, pieces, says, call, reading } = await begun(t, {})
   for (const text of 'bcd') await says(word(text))
   t.strictSame(pieces, [...'abcd'].map(word))
   call.res.end(end)
   await reading
+  mock.timers.reset()
+  await until(async () => (await metricOf(gate, flushes)) === 5)
 })
 
 t.test('an event that comes after the time does not wait', async (t) => {

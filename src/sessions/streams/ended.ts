@@ -39,7 +39,7 @@ export function ended(draft: StoredMessage, how: HowEnded): StoredMessage {
 }
 
 /** Cost and usage, as the settlement noted them. */
-export function usedBy(facts: Facts): Pick<HowEnded, 'cost' | 'usage'> {
+export function usedBy(facts: Omit<Facts, 'flushes'>): Pick<HowEnded, 'cost' | 'usage'> {
   const { tokens = noTokens, estimated = false, cost = 0, basis } = facts
   const isNone = basis === undefined || basis === 'none'
   return { cost, usage: isNone ? undefined : { ...tokens, estimated } }

@@ -1,0 +1,69 @@
+// What the ledger has charged, by day and model: the admin API's sums, of days in UTC, or put together of hours for the
+// days of another time zone.
+
+import type { UsageList } from '../../ledger/usage.ts'
+import { usageError } from '../command.ts'
+import type { Admin } from '../command.ts'
+import { daysLater, midnightOf } from './calendar.ts'
+import type { Calendar } from './calendar.ts'
+import type { Models } from './models.ts'
+import { Tally } from './tally.ts'
+
+/** The sums are kept for 400 days by day, and for 35 by hour (docs/money.md); those of the last of them may be gone in parts. */
+const keptDays = 398
+const keptDaysOfHours = 33
+/** All accounts are read for it. */
+const timeoutMs = 600_000
+const daySeconds = 86_400
+/** No clock is further from UTC. */
+const farthestSeconds = 14 * 3600
+
+/** The first day that the ledger has whole. */
+export function oldestDay(calendar: Calendar, nowMs: number): string {
+  return daysLater(calendar.dayAt(nowMs), calendar.isUtc ? -keptDays : -keptDaysOfHours)
+}
+
+export interface LedgerQuery {
+  readonly calendar: Calendar
+  readonly models: Models
+  /** Both days are included. */
+  readonly first: string
+  readonly last: string
+  /** Prompt tokens from a cache are left out. */
+  readonly isUncached: boolean
+}
+
+export async function readLedgerCount(
+  admin: Admin,
+  { calendar, models, first, last, isUncached }: LedgerQuery,
+): Promise<Tally> {
+  const around = calendar.isUtc ? 0 : farthestSeconds
+  const query = new URLSearchParams({
+    from: `${secondsOf(first) - around}`,
+    to: `${secondsOf(last) + daySeconds + around}`,
+    bucket: calendar.isUtc ? 'day' : 'hour',
+    group_by: 'model',
+  })
+  const { data } = await admin.get<UsageList>(`usage?${query}`, { timeoutMs })
+  const tally = new Tally()
+  for (const row of data) {
+    const day = dayOf(calendar, row.start, row.end)
+    if (day < first || day > last) continue
+    const prompt = row.prompt_tokens - (isUncached ? row.cached_tokens : 0)
+    const completion = row.completion_tokens
+    const model = models.ofGateway(row.model ?? '')
+    tally.add({ day, model, split: { prompt, completion }, tokens: prompt + completion })
+  }
+  return tally
+}
+
+function dayOf(calendar: Calendar, start: number, end: number): string {
+  const day = calendar.dayAt(start * 1000)
+  if (day === calendar.dayAt(end * 1000 - 1)) return day
+  const message = `The ledger has sums of whole hours, and days in ${calendar.zone} begin within one. Compare days in UTC: --time-zone UTC.`
+  throw usageError(message)
+}
+
+function secondsOf(day: string): number {
+  return (midnightOf(day) ?? 0) / 1000
+}
