@@ -10,6 +10,20 @@ let ending: Promise<never> | undefined
 
 /** Runs `run`, then ends everything that `run` has started. */
 export async function withTeardown<T>(run: (t: Teardown) => Promise<T>): Promise<T> {
+  try {
+    return await runAndEnd(run)
+  } catch (error) {
+    throw error instanceof SuppressedError ? new AggregateError(failures(error)) : error
+  }
+}
+
+/** The failure of the run, then those of the teardown, because Node prints neither of a SuppressedError. */
+function failures(error: unknown): unknown[] {
+  if (!(error instanceof SuppressedError)) return [error]
+  return [...failures(error.suppressed), ...failures(error.error)]
+}
+
+async function runAndEnd<T>(run: (t: Teardown) => Promise<T>): Promise<T> {
   await using undo = new AsyncDisposableStack()
   open.add(undo)
   undo.defer(() => void open.delete(undo))

@@ -38,6 +38,7 @@ import { startEmbeddedRedis } from './redis/embedded/embedded.ts'
 import { isCluster } from './redis/client.ts'
 import { connect } from './redis/connect.ts'
 import type { RedisLink } from './redis/connect.ts'
+import { warnOfSettings } from './redis/settings.ts'
 import { SharedPool } from './sharing/shared-pool.ts'
 import { keepBooks, watchGauges } from './upkeep.ts'
 import { openStore, storeSecrets, uploadMemoryBytes } from './store/drivers.ts'
@@ -263,6 +264,8 @@ async function openRedis(config: Config, { log, undo, role }: Opening): Promise<
   }
   const redis = await connect(config.redis, { embeddedSocket, log })
   undo.defer(() => redis.close())
+  // Once for all workers. An answer that does not come is no reason not to start.
+  if (role?.is !== 'worker') await warnOfSettings(redis.client, log).catch(() => undefined)
   return redis
 }
 

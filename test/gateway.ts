@@ -5,6 +5,7 @@ import { loadConfig } from '../src/config/load.ts'
 import { plugins, secretsOf, startGateway as build } from '../src/gateway.ts'
 import { createLog } from '../src/log.ts'
 import type { Plugin } from '../src/plugin.ts'
+import { outlivesKills } from './fixtures/aof.ts'
 import { startBackend } from './fixtures/backend.ts'
 import { chat, endless } from './fixtures/backend-model.ts'
 import { startGateway } from './fixtures/gateway.ts'
@@ -141,7 +142,11 @@ models:
 t.test('a replica is logged once, also by a gateway that has holds to take up', async (t) => {
   const backend = await startBackend(t, endless({ gapMs: 5 }))
   const yaml = `models: { m: { targets: [{ url: '${backend.url}' }] } }`
-  const running = await startGateway(t, { yaml })
+  // The start has nothing to warn of.
+  const running = await startGateway(t, {
+    yaml,
+    redis: await startRedis(t, { args: outlivesKills }),
+  })
   const { key } = await running.account(1_000_000)
   const leave = new AbortController()
   await running.call('/v1/chat', key, { ...hi, stream: true }, leave.signal)

@@ -10,6 +10,8 @@ import { connect } from '../../redis/connect.ts'
 import type { RedisLink } from '../../redis/connect.ts'
 import { parseInfo } from '../../redis/server-kind.ts'
 import type { Info } from '../../redis/server-kind.ts'
+import { evictionFault, persistenceFault } from '../../redis/settings.ts'
+import type { SettingFault } from '../../redis/settings.ts'
 import { fail, ok, reasonOf, warn } from './examination.ts'
 import type { Examination, CheckOutcome } from './examination.ts'
 
@@ -134,28 +136,24 @@ export function judgeVersion(info: Info): CheckOutcome {
 }
 
 export function judgeEviction(info: Info): CheckOutcome {
-  const policy = info.get('maxmemory_policy') ?? 'unknown'
-  if (policy === 'noeviction') return ok(policy)
-  const advice = 'set maxmemory-policy noeviction'
-  if (info.get('maxmemory') === '0') {
-    return warn(
-      `${policy}: if a maxmemory is set, Redis will delete balances when memory is full; ${advice}`,
-    )
-  }
-  return fail(`${policy}: Redis deletes balances when its memory is full; ${advice}`)
+  const fault = evictionFault(info)
+  return fault ? verdictOn(fault) : ok('noeviction')
 }
 
 /** `fsync` is undefined when the server does not tell. */
 export function judgePersistence(info: Info, fsync: string | undefined): CheckOutcome {
-  if (info.get('aof_enabled') !== '1') {
-    return warn('no append-only file: a crash of Redis loses balances; set appendonly yes')
-  }
+  const fault = persistenceFault(info)
+  if (fault) return verdictOn(fault)
   const status = info.get('aof_last_write_status') ?? 'ok'
   if (status !== 'ok') return fail(`the append-only file cannot be written (${status})`)
   if (fsync === 'no') {
     return warn('append-only file with appendfsync no: set it to everysec, or a crash loses more')
   }
   return ok(`append-only file${fsync === undefined ? '' : `, appendfsync ${fsync}`}`)
+}
+
+function verdictOn({ detail, isCertain }: SettingFault): CheckOutcome {
+  return isCertain ? fail(detail) : warn(detail)
 }
 
 const mostNodeBytes = 1024
