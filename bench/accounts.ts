@@ -10,7 +10,8 @@ import { newAccountSeed } from '../src/accounts/accounts.ts'
 import { ownerFields } from '../src/accounts/account-names.ts'
 import { newId } from '../src/ids.ts'
 import { createArchive } from '../src/ledger/archive.ts'
-import { audit, refsInGroups } from '../src/ledger/audit.ts'
+import { audit } from '../src/ledger/audit.ts'
+import { refsInGroups } from '../src/ledger/walk.ts'
 import { createDebtors } from '../src/ledger/debtors.ts'
 import { ledgerScripts } from '../src/ledger/library.ts'
 import { keys } from '../src/redis/keys.ts'
@@ -176,7 +177,7 @@ async function measureUpkeep({ client }: RedisLink): Promise<void> {
   const archive = createArchive({ redis: client, scripts, store: diskStore(join(folder, 'store')) })
   const debtors = createDebtors(client)
   await measure('the audit of all accounts', loop, async () => {
-    const { accounts, differences } = await audit({ redis: client, archive })
+    const { accounts, differences } = await audit({ redis: client, archive, scripts }, {})
     if (accounts < count || differences.length > 0) throw new Error(JSON.stringify(differences[0]))
   })
   await measure('each hour: who owes something', loop, () => debtors.findAll())

@@ -53,4 +53,15 @@ export const operatorMutants: readonly Mutant[] = [
     'if (error && status >= 500) this.#fail(this.#span, error.code)',
     'if (error) this.#fail(this.#span, error.code)',
   ),
+  one(
+    'ledger/audit-account.ts',
+    'const isWhole = entries.length < fewEntries',
+    'const isWhole = entries.length <= fewEntries',
+  ),
+  one(
+    'ledger/walk.ts',
+    'const members = [...new Set([...listed, ...deleted])]',
+    'const members = [...listed, ...deleted]',
+  ),
+  one('cli/audit.ts', 'this.#base = this.#checked', ''),
 ]
