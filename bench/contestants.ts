@@ -198,7 +198,7 @@ async function contestant(name: Name, aim: Aim, launch: () => ChildProcess): Pro
 
 /** Tries to connect without HTTP: a request would reach the backend and be missing from the books. */
 async function listens(name: Name, port: number, child: ChildProcess): Promise<void> {
-  const deadline = performance.now() + 20_000
+  const deadline = performance.now() + 120_000
   for (;;) {
     if (child.exitCode !== null) throw new Error(`${name} ended at once (exit ${child.exitCode})`)
     if (performance.now() > deadline) throw new Error(`${name} does not listen`)

@@ -105,6 +105,13 @@ t.test('what is configured, health, audit', async () => {
   check('Audit', audit.body)
   const differences = audit.body['differences'] as readonly unknown[]
   for (const one of differences) check('Difference', one)
+  const { text } = await say(`GET /admin/audit?account=${broken.id}&format=ndjson`)
+  const [progress, difference, ...others] = text.split('\n').map((line) => JSON.parse(line || '{}'))
+  check('Audit progress', progress)
+  check('Audit difference', difference)
+  check('Audit end', others.at(-2))
+  const rest = await say(`GET /admin/audit?after=${broken.id}&format=ndjson`)
+  check('Audit progress', JSON.parse(rest.text.split('\n')[0] ?? ''))
 })
 
 t.test('sessions, messages and their streams', async (t) => {

@@ -240,11 +240,15 @@ t.test('each mutant still finds its line', async (t) => {
 // The prelude takes the one key that each script of the ledger declares.
 const prelude = readFileSync(join(root, 'src/ledger/lua/prelude.lua'), 'utf8')
 
+/** Answers with texts of Redis as they are. test/ledger/audit.ts audits amounts that cjson could not write. */
+const textsOnly = 'ledger/lua/audit.lua'
+
 t.test('each Lua file says its purpose, prints no amounts, and is in a library', async (t) => {
   for (const name of filesIn('src', '.lua')) {
     const text = readFileSync(join(root, 'src', name), 'utf8')
     t.match(text, /^-- Purpose: /, name)
-    t.notMatch(text.replace(/--.*$/gm, ''), /cjson|tostring\(/, name)
+    const printing = name === textsOnly ? /tostring\(/ : /cjson|tostring\(/
+    t.notMatch(text.replace(/--.*$/gm, ''), printing, name)
     const folder = dirname(name).replace(/\/lua$/, '')
     const word = basename(name, '.lua')
     const own = new RegExp(`\\b${word}: {|'${word}(\\.lua)?'`)

@@ -6,7 +6,7 @@ import type { Redis } from '../redis/client.ts'
 import { keys } from '../redis/keys.ts'
 
 /** Fields in the hash of all owners. */
-export const ownerFields = {
+const ownerFields = {
   name: (name: string) => `name:${name}`,
   external_id: (externalId: string) => `external:${externalId}`,
 } as const

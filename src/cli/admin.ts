@@ -35,7 +35,8 @@ export function createAdmin(options: AdminOptions): Admin {
     post: (path, body) => call({ method: 'POST', path, body, idempotencyKey }),
     patch: (path, body) => call({ method: 'PATCH', path, body }),
     delete: (path, { timeoutMs } = {}) => call({ method: 'DELETE', path, timeoutMs }),
-    download: (path, out) => call({ method: 'GET', path, timeoutMs: downloadTimeoutMs, out }),
+    download: (path, out, { timeoutMs = downloadTimeoutMs } = {}) =>
+      call({ method: 'GET', path, timeoutMs, out }),
   }
 }
 
@@ -50,6 +51,8 @@ interface Request {
   readonly timeoutMs?: number
   /** Where an answer that succeeds goes. */
   readonly out?: Out
+  /** Called when an answer begins. */
+  readonly onAnswer?: () => void
 }
 
 const pausesMs = [100, 300, 1000]
@@ -60,7 +63,8 @@ async function repeat(options: AdminOptions, request: Request): Promise<unknown>
   }, 1000)
   try {
     for (let i = 0; ; i++) {
-      const outcome = await attempt(options, request)
+      const onAnswer = () => clearTimeout(waiting)
+      const outcome = await attempt(options, { ...request, onAnswer })
       if ('value' in outcome) return outcome.value
       const isFirstRefused = i === 0 && outcome.wasNotSent === true
       const pauseMs = pausesMs[i]
@@ -140,6 +144,7 @@ async function send({ url, token, signal }: AdminOptions, request: Request) {
   sent.on('timeout', () => sent.destroy(new Error(`no answer in ${timeoutMs / 1000} s`)))
   sent.end(text)
   const answer = (await promise).setEncoding('utf8')
+  request.onAnswer?.()
   const { statusCode: status = 0 } = answer
   if (request.out && status === 200) {
     await pour(answer, request.out)

@@ -31,6 +31,8 @@ export type Colour = 'green' | 'yellow' | 'red'
 
 export interface Out {
   write(text: string): unknown
+  /** A terminal, on which a line can be written again. */
+  readonly isTTY?: boolean
   /** Of a stream: `drain` comes when `write` has returned false and all was taken. */
   once?(event: 'drain', listener: () => void): unknown
 }
@@ -65,8 +67,8 @@ export interface Admin {
   post<T>(path: string, body: object): Promise<T>
   patch<T>(path: string, body: object): Promise<T>
   delete<T>(path: string, options?: { readonly timeoutMs?: number }): Promise<T>
-  /** Writes the answer as it comes, no faster than it is taken. */
-  download(path: string, out: Out): Promise<void>
+  /** Writes the answer as it comes, no faster than it is taken. Breaks off when so long nothing comes. */
+  download(path: string, out: Out, options?: { readonly timeoutMs?: number }): Promise<void>
 }
 
 export interface Call {

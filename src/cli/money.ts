@@ -1,12 +1,11 @@
-// tollgate topup, adjust, refund, balance, audit: the money of accounts. If the client repeats a top-up, it is still made once.
+// tollgate topup, adjust, refund, balance: the money of accounts. If the client repeats a top-up, it is still made once.
 
-import type { AuditReport } from '../ledger/audit.ts'
 import type { Transaction } from '../ledger/transaction.ts'
 import type { Balance } from '../ledger/balance.ts'
 import { path } from './admin.ts'
-import { exit, repeatable, tell, usageError, wordAt } from './command.ts'
+import { repeatable, tell, usageError, wordAt } from './command.ts'
 import type { Call, Command } from './command.ts'
-import { card, formatAmount, formatChange, formatTime, table } from './table.ts'
+import { card, formatAmount, formatChange, formatTime } from './table.ts'
 import { formatBudget, parseAmount } from './values.ts'
 
 const topup: Command = {
@@ -75,23 +74,7 @@ const balance: Command = {
   },
 }
 
-const auditTimeoutMs = 3_600_000
-
-const audit: Command = {
-  name: 'audit',
-  words: ['ACCOUNT?'],
-  summary: 'recompute balances from the journal; exit code 1 where they differ',
-  async run(call) {
-    const [account] = call.words
-    const query = account === undefined ? '' : path`?account=${account}`
-    const admin = await call.admin()
-    const report = await admin.get<AuditReport>(`audit${query}`, { timeoutMs: auditTimeoutMs })
-    tell(call, report, describe(report))
-    return report.differences.length === 0 ? exit.ok : exit.failed
-  },
-}
-
-export const moneyCommands: readonly Command[] = [topup, adjust, refund, balance, audit]
+export const moneyCommands: readonly Command[] = [topup, adjust, refund, balance]
 
 async function credit(call: Call, kind: 'topup' | 'adjust', fields: object): Promise<number> {
   const body = { ...fields, note: call.text('note') }
@@ -107,23 +90,4 @@ function describeAllowance(allowance: NonNullable<Balance['allowance']>): string
   const given = every ? `${formatAmount(tokens)} each ${every}` : 'no more'
   const until = renews_at === null ? '' : ` until ${formatTime(renews_at)}`
   return `${formatAmount(left)} left${until}, ${given}`
-}
-
-function describe({ accounts, entries, differences }: AuditReport): string {
-  const counted = `${count(accounts, 'account', 'accounts')}, ${count(entries, 'journal entry', 'journal entries')}`
-  if (differences.length === 0) return `${counted}: everything adds up.\n`
-  const rows = table(
-    [
-      { title: 'ACCOUNT', cell: ({ account_id }) => account_id },
-      { title: 'WHAT', cell: ({ what }) => what },
-      { title: 'EXPECTED', isNumber: true, cell: ({ expected }) => formatAmount(expected) },
-      { title: 'FOUND', isNumber: true, cell: ({ found }) => formatAmount(found) },
-    ],
-    differences,
-  )
-  return `${rows}${counted}: ${count(differences.length, 'difference', 'differences')}.\n`
-}
-
-function count(number: number, one: string, many: string): string {
-  return `${formatAmount(number)} ${number === 1 ? one : many}`
 }

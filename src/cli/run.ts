@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util'
 import { didYouMean, suggest } from '../config/problem.ts'
 import { accountCommands } from './accounts.ts'
 import { createAdmin } from './admin.ts'
+import { audit } from './audit.ts'
 import { check } from './check.ts'
 import { CliError, exit, optionsOf, usageError } from './command.ts'
 import type { Call, Command, Io, Options } from './command.ts'
@@ -38,6 +39,7 @@ const commands: readonly Command[] = [
   ...accountCommands,
   ...keyCommands,
   ...moneyCommands,
+  audit,
   transactions,
   portal,
   usage,

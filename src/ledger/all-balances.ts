@@ -3,7 +3,7 @@
 
 import type { Redis } from '../redis/client.ts'
 import { keys } from '../redis/keys.ts'
-import { refsInGroups } from './audit.ts'
+import { refsInGroups } from './walk.ts'
 
 const chunk = 1000
 

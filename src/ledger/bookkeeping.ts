@@ -4,7 +4,8 @@
 import type { Admission } from './admission.ts'
 import { sumBalances } from './all-balances.ts'
 import { createArchive } from './archive.ts'
-import { audit, refsInGroups } from './audit.ts'
+import { audit, auditSteps } from './audit.ts'
+import type { AuditRequest } from './audit.ts'
 import { toBalance } from './balance.ts'
 import { transactionLines, usageLines } from './books.ts'
 import type { ExportOptions } from './books.ts'
@@ -26,6 +27,7 @@ import { readUsage, readUsagePieces } from './usage.ts'
 import type { UsageReading, UsageQuery } from './usage.ts'
 import { readPiecesOfAll, readUsageOfAll } from './usage-of-all.ts'
 import type { UsageOfAllQuery } from './usage-of-all.ts'
+import { refsInGroups } from './walk.ts'
 
 export interface Credited {
   readonly transaction: Transaction
@@ -55,6 +57,7 @@ export function bookkeeping(options: BookkeepingOptions) {
   const { link, scripts, spool, outbox, gate, admission, now, store, journalKeepMs } = options
   const archive = store && createArchive({ redis: link.client, scripts, store })
   const journal = { redis: link.client, archive }
+  const audited = { ...journal, scripts }
   return {
     /** `isRepeated`: an earlier call with the same id, or for the same payment, had made this credit. */
     async credit(request: CreditRequest): Promise<Credited> {
@@ -90,9 +93,12 @@ export function bookkeeping(options: BookkeepingOptions) {
     usageOfAllCsv: (query: UsageOfAllQuery) =>
       usageLines(readPiecesOfAll(link.client, query), { accountId: '', share: operatorTurn }),
     /** Recomputes one account or all from the journal, archived entries included. `late`: orders in this spool's late.ndjson. */
-    async audit(ref?: string) {
-      return { ...(await audit(journal, ref)), late: await spool.countLate() }
+    async audit(ref?: string, more: Omit<AuditRequest, 'ref'> = {}) {
+      return { ...(await audit(audited, { ref, ...more })), late: await spool.countLate() }
     },
+    /** The same, step by step. The caller counts the late orders when it has all steps. */
+    auditSteps: (request: AuditRequest) => auditSteps(audited, request),
+    countLate: () => spool.countLate(),
     /** Of all accounts, and how many have fewer than `threshold` tokens available. Reads all of them. */
     sumBalances: (threshold: number) => sumBalances(link.client, threshold),
     /** Moves journal entries older than `journalKeepMs` to the store. Resolves with how many. Any gateway may do this at any time. */

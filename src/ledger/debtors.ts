@@ -4,7 +4,7 @@
 
 import type { Redis } from '../redis/client.ts'
 import { keys } from '../redis/keys.ts'
-import { refsInGroups } from './audit.ts'
+import { refsInGroups } from './walk.ts'
 
 export type Debtors = ReturnType<typeof createDebtors>
 

@@ -76,6 +76,7 @@ export const ledgerScripts = {
       words: ['ok', 'again', 'account_not_found', 'held'],
     },
     trim: { after: ['prelude'], words: ['ok', 'mismatch'] },
+    audit: { words: ['ok'] },
   },
 } as const satisfies ScriptLibrary<Readonly<Record<string, string>>>
 

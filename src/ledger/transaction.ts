@@ -170,7 +170,7 @@ interface Meta {
   readonly price?: string
 }
 
-export function parseMeta(text: string | undefined): Meta {
+function parseMeta(text: string | undefined): Meta {
   const meta: Meta = JSON.parse(text ?? '{}')
   const { request_id, session_id, message_id, reference, note, price } = meta
   // On the way through text, fields that are undefined drop out.

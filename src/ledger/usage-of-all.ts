@@ -3,15 +3,15 @@
 // when its caller leaves.
 
 import type { Redis } from '../redis/client.ts'
-import { asked } from '../redis/asked.ts'
 import { oneOf } from '../http/query.ts'
 import { parseIdPage } from '../http/page.ts'
 import { invalidParameter } from '../http/refusals.ts'
-import { keys } from '../redis/keys.ts'
 import { FairTurns, operatorTurn } from '../sharing/fair-turns.ts'
 import { addUsage, bucketsOf, noUsage, parseUsageFilter } from './usage.ts'
 import { readSums, rowsOf, usageQuery } from './usage.ts'
 import type { UsageFilter, UsageList, UsageRow, UsageSums } from './usage.ts'
+import { readAccounts } from './walk.ts'
+import type { ListedAccount } from './walk.ts'
 
 export interface UsageOfAllQuery extends UsageFilter {
   readonly groupBy?: 'account' | 'key' | 'model'
@@ -56,7 +56,7 @@ export async function* readPiecesOfAll(
   if (!isPaged(query)) return yield* sumAccounts(redis, query)
   let { after } = query
   for (;;) {
-    const { accounts, hasMore } = await readMembers(redis, after, accountsOfPiece)
+    const { accounts, hasMore } = await readAccounts(redis, after, accountsOfPiece)
     for (const account of accounts) {
       yield []
       yield* rowsOfAccount(redis, query, account)
@@ -75,35 +75,13 @@ const mostReads = 2000
 async function readPage(redis: Redis, query: UsageOfAllQuery): Promise<UsageList> {
   const buckets = Math.max(1, bucketsOf(query).length)
   const limit = Math.max(1, Math.min(query.limit, Math.floor(mostReads / buckets)))
-  const { accounts, hasMore } = await readMembers(redis, query.after, limit)
+  const { accounts, hasMore } = await readAccounts(redis, query.after, limit)
   const data: UsageRow[] = []
   for (const account of accounts)
     for await (const rows of rowsOfAccount(redis, query, account)) data.push(...rows)
   const [firstId, lastId] = [accounts[0]?.id ?? null, accounts.at(-1)?.id ?? null]
   return { object: 'list', data, first_id: firstId, last_id: lastId, has_more: hasMore }
 }
-
-interface ListedAccount {
-  readonly id: string
-  readonly ref: string
-}
-
-/** The accounts behind `after`, in order of creation; those that were deleted have their usage still. */
-async function readMembers(redis: Redis, after: string | undefined, limit: number) {
-  // A member is `<id>:<ref>`, and `;` follows `:`.
-  const from = after === undefined ? '-' : `(${after};`
-  const read = (list: string) => redis.zrangebylex(list, from, '+', 'LIMIT', 0, limit + 1)
-  const found = await asked(Promise.all([keys.accounts, keys.deletedAccounts].map(read)))
-  // One that is being deleted is in both lists.
-  const members = [...new Set(found.flat())].toSorted(byBytes)
-  const accounts = members.slice(0, limit).map((member): ListedAccount => {
-    const [id = '', ref = ''] = member.split(':')
-    return { id, ref }
-  })
-  return { accounts, hasMore: members.length > limit }
-}
-
-const byBytes = (a: string, b: string) => (a < b ? -1 : Number(a > b))
 
 async function* rowsOfAccount(
   redis: Redis,
@@ -139,7 +117,7 @@ async function* sumAccounts(
   }
   let after: string | undefined
   for (;;) {
-    const { accounts, hasMore } = await readMembers(redis, after, accountsAtOnce)
+    const { accounts, hasMore } = await readAccounts(redis, after, accountsAtOnce)
     await walks.run(operatorTurn, () => Promise.all(accounts.map(({ ref }) => add(ref))))
     yield []
     if (!hasMore) break

@@ -94,6 +94,7 @@ t.test('an account is topped up, spends to the last token, is refused, and goes 
     accounts: 1,
     entries: entries.length,
     differences: [],
+    difference_count: 0,
     late: 0,
   })
 })

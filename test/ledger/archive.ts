@@ -12,7 +12,15 @@ import type { Page } from '../../src/http/page.ts'
 import { readPieces, readTransactions } from '../../src/ledger/journal.ts'
 import { diskStore } from '../../src/store/disk.ts'
 import { keys } from '../../src/redis/keys.ts'
-import { connectLink, makeAccount, openLedger, request, topUp, used } from '../fixtures/ledger.ts'
+import {
+  auditPlace,
+  connectLink,
+  makeAccount,
+  openLedger,
+  request,
+  topUp,
+  used,
+} from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 
@@ -93,7 +101,7 @@ t.test('what is owed and repaid stays exact across the border', async (t) => {
     await archiveInto(store).archive(caller.ref, cut)
     t.same((await list({})).data, all)
     t.same((await ledger.audit(caller.ref)).differences, [])
-    t.same((await audit({ redis: link.client, archive: undefined }, caller.ref)).differences, [])
+    t.same((await audit(auditPlace(link), { ref: caller.ref })).differences, [])
   }
   t.equal(await link.client.hget(keys.account(caller.ref), 'archived_owed'), '70')
   await topUp(ledger, caller, 100)
@@ -112,7 +120,7 @@ t.test(
     const spend = async () => ledger.settle(await ledger.admit(request(caller, 10)), used(10))
     await spend()
     const differences = async (archive?: ReturnType<typeof archiveInto>) =>
-      (await audit({ redis: link.client, archive }, caller.ref)).differences
+      (await audit(auditPlace(link, archive), { ref: caller.ref })).differences
     t.same(await differences(), [])
     await archiveInto(store).archive(caller.ref, Date.now() + 1000)
     await spend()

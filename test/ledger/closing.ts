@@ -7,6 +7,7 @@ import { ledgerScripts } from '../../src/ledger/library.ts'
 import { keys } from '../../src/redis/keys.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
 import {
+  auditPlace,
   makeAccount,
   newHoldId,
   openAdmission,
@@ -22,12 +23,12 @@ import { pick } from '../fixtures/pick.ts'
 t.test('books', async (t) => {
   const { link, ledger } = await openOn(t)
   const { closing } = ledger
-  const place = { redis: link.client, archive: undefined }
+  const place = auditPlace(link)
   const entriesOf = async (ref: string) => {
     const { data } = await ledger.transactions(ref, { limit: 99, order: 'asc' })
     return data.map(({ type, amount, balance_after }) => [type, amount, balance_after])
   }
-  const addsUp = async (ref: string) => t.same((await audit(place, ref)).differences, [])
+  const addsUp = async (ref: string) => t.same((await audit(place, { ref })).differences, [])
 
   t.test('an account with tokens is closed only when they are forfeited', async (t) => {
     const caller = await makeAccount(link)

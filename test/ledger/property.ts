@@ -25,7 +25,14 @@ import type { LedgerScripts } from '../../src/ledger/library.ts'
 import type { ScriptLink, Reply } from '../../src/redis/scripts.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { accountKeys, keys } from '../../src/redis/keys.ts'
-import { connectLink, makeAccount, newHoldId, reapingStarted, request } from '../fixtures/ledger.ts'
+import {
+  auditPlace,
+  connectLink,
+  makeAccount,
+  newHoldId,
+  reapingStarted,
+  request,
+} from '../fixtures/ledger.ts'
 import { shortWindows } from '../fixtures/borders.ts'
 import { openAdmission, spend, unlimited } from '../fixtures/ledger.ts'
 import type { TestAccount } from '../fixtures/ledger.ts'
@@ -574,7 +581,7 @@ t.test(`whatever happens in whatever order, the money adds up (SEED=${seed})`, a
     const { debts = 0, repayments = 0, waived = 0 } = world.journal.get(ref) ?? {}
     t.ok(debts > 0 && repayments > 0, `${debts} debts, ${repayments} repayments`)
     t.ok(waived > 0, `${waived} waived`)
-    const { differences } = await audit({ redis: links[0].client, archive: undefined }, ref)
+    const { differences } = await audit(auditPlace(links[0]), { ref })
     t.same(differences, [])
   }
   const renewals = total((seen) => seen.renewals)

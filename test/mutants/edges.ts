@@ -247,7 +247,7 @@ export const edgeMutants: readonly Mutant[] = [
     'return listOf(rows.slice(0, limit), rows.length > limit)',
   ),
   one(
-    'plugins/admin/money.ts',
+    'plugins/admin/audit.ts',
     "const account = single(x.query, 'account')",
     "const account = x.query.get('account') ?? undefined",
   ),

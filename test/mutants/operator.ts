@@ -53,4 +53,15 @@ export const operatorMutants: readonly Mutant[] = [
     'if (error) return { type: error.code, isServers: error.status >= 500 }',
     'if (error) return { type: error.code, isServers: status >= 500 }',
   ),
+  one(
+    'ledger/audit-account.ts',
+    'const isWhole = entries.length < fewEntries',
+    'const isWhole = entries.length <= fewEntries',
+  ),
+  one(
+    'ledger/walk.ts',
+    'const members = [...new Set([...listed, ...deleted])]',
+    'const members = [...listed, ...deleted]',
+  ),
+  one('cli/audit.ts', 'this.#base = this.#checked', ''),
 ]

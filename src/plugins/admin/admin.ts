@@ -13,6 +13,7 @@ import { createGuard } from '../../accounts/rate.ts'
 import type { Guard, Levels } from '../../accounts/rate.ts'
 import { lasting } from '../../lasting.ts'
 import { accountRoutes } from './accounts.ts'
+import { auditRoute } from './audit.ts'
 import { keyRoutes } from './keys.ts'
 import { moneyRoutes } from './money.ts'
 import { overviewRoutes } from './overview.ts'
@@ -41,6 +42,7 @@ export const admin: Plugin<z.infer<typeof schema>> = {
         ...accountRoutes(gateway),
         ...keyRoutes(gateway),
         ...moneyRoutes(gateway),
+        auditRoute(gateway),
         ...overviewRoutes(gateway),
       ],
       begin(x) {

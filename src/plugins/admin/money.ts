@@ -7,7 +7,6 @@ import type { Exchange, Route } from '../../exchange.ts'
 import type { Gateway } from '../../plugin.ts'
 import { parseFields, printable } from '../../http/fields.ts'
 import { idempotencyKey } from '../../http/headers.ts'
-import { single } from '../../http/page.ts'
 import { newId } from '../../ids.ts'
 import type { CreditRequest } from '../../ledger/credit.ts'
 import { operatorTurn } from '../../sharing/fair-turns.ts'
@@ -82,15 +81,5 @@ export function moneyRoutes(gateway: Gateway): readonly Route[] {
       ...route('GET', 'usage', (x) => answerUsageOfAll(ledger, x), bookQueries.usageOfAll),
       abortOnLeave: true,
     },
-    route(
-      'GET',
-      'audit',
-      async (x) => {
-        const account = single(x.query, 'account')
-        const ref = account === undefined ? undefined : (await accounts.getAccount(account)).ref
-        return json(await ledger.audit(ref))
-      },
-      ['account'],
-    ),
   ]
 }

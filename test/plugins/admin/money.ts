@@ -1,5 +1,4 @@
 import t from 'tap'
-import { keys } from '../../../src/redis/keys.ts'
 import { refusal, startAdmin } from '../../fixtures/admin-listener.ts'
 import { parseCsv } from '../../fixtures/csv.ts'
 import { adminToken, send } from '../../fixtures/gateway.ts'
@@ -37,15 +36,6 @@ t.test('money: topped up, adjusted, never below zero, in the journal, audited', 
   t.match((await call(`GET audit?account=${account.id}`)).body, { accounts: 1, entries: 2 })
   t.match(await call('GET audit?account=nobody'), { status: 404 })
   t.match(await call('GET audit?account=a&account=b'), { status: 400 })
-})
-
-t.test('an audit reports what does not agree', async (t) => {
-  const { call, accounts, link } = await startAdmin(t)
-  const { body } = await call('POST accounts', { name: 'a' })
-  const { ref } = await accounts.getAccount('a')
-  await link.client.hset(keys.account(ref), 'granted', '5')
-  const { body: report } = await call('GET audit')
-  t.match(report.differences, [{ account_id: body.id, what: 'granted', expected: 0, found: 5 }])
 })
 
 t.test('one Idempotency-Key on a top-up and an adjustment: each is made, once', async (t) => {
