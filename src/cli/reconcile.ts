@@ -14,7 +14,7 @@ import type { Compared } from './reconcile/compare.ts'
 import { oldestDay, readLedgerCount } from './reconcile/ledger-count.ts'
 import { modelsOf } from './reconcile/models.ts'
 import type { Models, NamedTargets } from './reconcile/models.ts'
-import { Tally } from './reconcile/tally.ts'
+import { DayTally } from './reconcile/tally.ts'
 import type { DayCount } from './reconcile/tally.ts'
 import { formatAmount, formatChange, table } from './table.ts'
 import type { Column } from './table.ts'
@@ -84,7 +84,7 @@ interface Asked {
 
 interface Both {
   readonly backend: BackendCount
-  readonly ledger: Tally
+  readonly ledger: DayTally
   readonly first: string
   readonly last: string
 }
@@ -107,7 +107,7 @@ async function readBoth(call: Call, asked: Asked): Promise<Both> {
   const first = [asked.from ?? counted.at(0) ?? newest, oldest].toSorted()[1] ?? oldest
   const last = [asked.last ?? counted.at(-1) ?? oldest, newest].toSorted()[0] ?? newest
   if (first > last) throw usageError(`${file} has no counts of days that can be compared.`)
-  const ledger = new Tally()
+  const ledger = new DayTally()
   const all = await readLedgerCount(admin, {
     calendar,
     models,

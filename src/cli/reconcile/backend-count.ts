@@ -8,7 +8,7 @@ import type { Calendar } from './calendar.ts'
 import { linesOf, maxLineChars } from './lines.ts'
 import type { Models } from './models.ts'
 import { BadLine, FormatError, hasCount, readerOf } from './rows.ts'
-import { Tally } from './tally.ts'
+import { DayTally } from './tally.ts'
 import type { DayCount } from './tally.ts'
 
 export interface CountOptions {
@@ -23,7 +23,7 @@ export interface CountOptions {
 }
 
 export interface BackendCount {
-  readonly tally: Tally
+  readonly tally: DayTally
   /** Lines that were summed, and those that were not wanted. */
   readonly lines: number
   readonly ignored: number
@@ -57,7 +57,7 @@ export async function readBackendCount(file: string, options: CountOptions): Pro
 }
 
 class Reading implements BackendCount {
-  readonly tally = new Tally()
+  readonly tally = new DayTally()
   lines = 0
   ignored = 0
   readonly #options: CountOptions

@@ -1,7 +1,7 @@
 // Compares two counts, and says where they part by more than is tolerated.
 
 import { usageError } from '../command.ts'
-import type { DayCount, Tally } from './tally.ts'
+import type { DayCount, DayTally } from './tally.ts'
 
 export interface Compared {
   readonly day: string
@@ -33,8 +33,8 @@ export function parseTolerance(text: string): Tolerance {
 
 /** Each day and model that either has, in order. */
 export function compare(
-  backend: Tally,
-  ledger: Tally,
+  backend: DayTally,
+  ledger: DayTally,
   isTolerated: Tolerance,
 ): readonly Compared[] {
   const isSplit = backend.sums.every(({ split }) => split !== undefined)

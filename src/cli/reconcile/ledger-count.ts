@@ -7,7 +7,7 @@ import type { Admin } from '../command.ts'
 import { daysLater, midnightOf } from './calendar.ts'
 import type { Calendar } from './calendar.ts'
 import type { Models } from './models.ts'
-import { Tally } from './tally.ts'
+import { DayTally } from './tally.ts'
 
 /** The sums are kept for 400 days by day, and for 35 by hour (docs/money.md); those of the last of them may be gone in parts. */
 const keptDays = 398
@@ -36,7 +36,7 @@ export interface LedgerQuery {
 export async function readLedgerCount(
   admin: Admin,
   { calendar, models, first, last, isUncached }: LedgerQuery,
-): Promise<Tally> {
+): Promise<DayTally> {
   const around = calendar.isUtc ? 0 : farthestSeconds
   const query = new URLSearchParams({
     from: `${secondsOf(first) - around}`,
@@ -45,7 +45,7 @@ export async function readLedgerCount(
     group_by: 'model',
   })
   const { data } = await admin.get<UsageList>(`usage?${query}`, { timeoutMs })
-  const tally = new Tally()
+  const tally = new DayTally()
   for (const row of data) {
     const day = dayOf(calendar, row.start, row.end)
     if (day < first || day > last) continue

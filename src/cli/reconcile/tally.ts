@@ -12,7 +12,7 @@ export interface DayCount {
 /** So many days and models take some tens of megabytes. */
 const maxSums = 100_000
 
-export class Tally {
+export class DayTally {
   readonly #sums = new Map<string, DayCount>()
 
   get sums(): readonly DayCount[] {

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { compare, parseTolerance } from '../../../src/cli/reconcile/compare.ts'
-import { Tally } from '../../../src/cli/reconcile/tally.ts'
+import { DayTally } from '../../../src/cli/reconcile/tally.ts'
 import type { DayCount } from '../../../src/cli/reconcile/tally.ts'
 
 const day = '2026-11-20'
@@ -11,8 +11,8 @@ const count = (model: string, prompt: number, completion: number): DayCount => (
   tokens: prompt + completion,
 })
 
-function tallyOf(...counts: readonly DayCount[]): Tally {
-  const tally = new Tally()
+function tallyOf(...counts: readonly DayCount[]): DayTally {
+  const tally = new DayTally()
   for (const one of counts) tally.add(one)
   return tally
 }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Tally } from '../../../src/cli/reconcile/tally.ts'
+import { DayTally } from '../../../src/cli/reconcile/tally.ts'
 
 const day = '2026-11-20'
 const split = (prompt: number, completion: number) => ({
@@ -8,7 +8,7 @@ const split = (prompt: number, completion: number) => ({
 })
 
 t.test('counts of the same day and model are added', async (t) => {
-  const tally = new Tally()
+  const tally = new DayTally()
   tally.add({ day, model: 'a', ...split(1, 2) })
   tally.add({ day, model: 'a', ...split(10, 20) })
   tally.add({ day, model: '__proto__', ...split(5, 5) })
@@ -24,14 +24,14 @@ t.test('counts of the same day and model are added', async (t) => {
 })
 
 t.test('a sum that is not exact is refused, and changes nothing', async (t) => {
-  const tally = new Tally()
+  const tally = new DayTally()
   tally.add({ day, model: 'a', tokens: Number.MAX_SAFE_INTEGER })
   t.throws(() => tally.add({ day, model: 'a', tokens: 1 }), /too large/)
   t.equal(tally.of(day, 'a')?.tokens, Number.MAX_SAFE_INTEGER)
 })
 
 t.test('there is a bound to days and models', async (t) => {
-  const tally = new Tally()
+  const tally = new DayTally()
   const fill = () => {
     for (let i = 0; i <= 100_000; i++) tally.add({ day, model: `${i}`, tokens: 1 })
   }
