@@ -191,6 +191,8 @@ async function expected(
   const end = watch.expect(primary)
   await strike(primary, { ms, isReplaced })
   await healthy()
+  // The watch may see the fail-over a moment later.
+  await watch.settled()
   end()
 }
 

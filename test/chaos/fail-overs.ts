@@ -92,8 +92,8 @@ for (const [kind, start] of Object.entries(groups)) {
     await group.failOver()
     const written = await writing
     await group.healthy()
-    end()
     await watch.settled()
+    end()
     const lost = await missing(written, await group.primary())
     t.comment(risks.failOvers, `${lost.length} of ${written.length} lost`)
     t.strictSame(
