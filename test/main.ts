@@ -6,6 +6,7 @@ import { chmod, lstat, mkdir, readdir, readFile, realpath, rm, symlink } from 'n
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
+import { outlivesKills } from './fixtures/aof.ts'
 import { startBackend } from './fixtures/backend.ts'
 import { endless } from './fixtures/backend-model.ts'
 import { spawnGateway } from './fixtures/gateway.ts'
@@ -169,7 +170,9 @@ ${yamlFor('http://127.0.0.1:1/v1')}
 t.test(
   'stdout is JSON lines alone where it is no terminal, with a line for each step of a life',
   async (t) => {
-    const gateway = await spawnGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
+    // Of a Redis without a file on disk, a start warns.
+    const redis = await startRedis(t, { args: outlivesKills })
+    const gateway = await spawnGateway(t, { redis, yaml: yamlFor('http://127.0.0.1:1/v1') })
     await fetch(`${gateway.adminUrl}/metrics`)
     t.equal(await gateway.stop(), 0)
     const said = gateway.stdout.map((line) => JSON.parse(line) as { level: string; msg: string })

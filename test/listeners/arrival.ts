@@ -17,6 +17,7 @@ const route: Route = {
   path: '/api/files/:id',
   access: 'files',
   body: 'json',
+  maxBytes: 1024,
   begin: answering(async () => ({ status: 200, body: '' })),
 }
 const router = createRouter([route])
