@@ -3,9 +3,10 @@
 // again. When a request takes such a connection, the connection is destroyed; the request fails as if the backend had
 // closed it, and is tried on a fresh one.
 
-import { Agent as HttpAgent } from 'node:http'
+import type { Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
 import { Socket, isIP } from 'node:net'
+import { http } from '../node-http.ts'
 
 export interface DialOptions {
   readonly url: URL
@@ -56,7 +57,7 @@ function agentOf({ url, ca, connectMs }: DialOptions): HttpAgent {
     maxFreeSockets: Infinity,
     timeout: idleMs,
   }
-  if (url.protocol !== 'https:') return bounded(new HttpAgent(shared), connectMs, 'connect')
+  if (url.protocol !== 'https:') return bounded(new http.Agent(shared), connectMs, 'connect')
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const servername = isIP(host) ? '' : host
   const tls = { ...shared, ...(ca && { ca }), servername, ALPNProtocols: ['http/1.1'] }

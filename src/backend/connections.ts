@@ -3,11 +3,11 @@
 // included. An idle connection that received anything is not used again, so that this cannot be taken for the answer to
 // the next request.
 
-import { Agent } from 'node:http'
-import type { ClientRequest } from 'node:http'
+import type { Agent, ClientRequest } from 'node:http'
 import { connect as connectTcp, isIP } from 'node:net'
 import type { Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
+import { http } from '../node-http.ts'
 import { plain } from '../plain.ts'
 import { agentsFor, boundConnecting, idleMs } from './agents.ts'
 import type { DialOptions, Connections } from './agents.ts'
@@ -148,7 +148,7 @@ function isUsable(socket: Socket): boolean {
 }
 
 /** The agent that node:http asks for a socket. Frees nothing itself: sockets go back to their Connections. */
-class Lane extends Agent {
+class Lane extends http.Agent {
   readonly #socketFor: (req: ClientRequest) => Socket
   /** Read by node:http, which refuses an agent for another protocol. */
   readonly protocol: string

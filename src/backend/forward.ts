@@ -3,12 +3,12 @@
 // redirects are not followed. Tries again once when an idle connection was dead and nothing was answered; any other
 // retry is for the caller.
 
-import { IncomingMessage, ServerResponse } from 'node:http'
 import type { Agent } from 'node:http'
 import { Socket } from 'node:net'
 import { createProxyServer } from 'http-proxy-3'
 import type { Model, Target } from '../config/config.ts'
 import type { BackendRequest } from '../exchange.ts'
+import { http } from '../node-http.ts'
 import { portOf } from './connections.ts'
 import type { Connections } from './connections.ts'
 import { startDemo } from '../demo/server.ts'
@@ -37,7 +37,7 @@ const { web } = createProxyServer({})
 // The proxy listens on a client's request and response for what outgoing-request.ts and the signal already report. These two
 // classes never emit anything and keep no listener, so one object can serve many requests.
 
-class ProxyRequest extends IncomingMessage {
+class ProxyRequest extends http.IncomingMessage {
   override method = 'POST'
   override httpVersionMajor = 1
 
@@ -51,7 +51,7 @@ class ProxyRequest extends IncomingMessage {
   }
 }
 
-class ProxyResponse extends ServerResponse {
+class ProxyResponse extends http.ServerResponse {
   /** If this were false, the proxy would listen for the end of each backend's answer. */
   override finished = true
 

@@ -1,8 +1,8 @@
 // GET of a target, for who asks how it is: with the headers and the credential of a request, on a connection of its own
 // that closes with the answer. Redirects are not followed. Not by forward.ts, because http-proxy-3 is set up for POST.
 
-import { request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
+import { http } from '../node-http.ts'
 import type { Target } from '../config/config.ts'
 import { openConnections } from './connections.ts'
 import { ownHeaders } from './request-headers.ts'
@@ -21,7 +21,7 @@ export function getFrom(
   const agent = openConnections({ url, ca: target.ca, connectMs }).fresh()
   const headers = { ...ownHeaders(target, url), accept: 'application/json', connection: 'close' }
   return new Promise((resolve, reject) => {
-    const req = request(url, { agent, headers, signal, auth: null })
+    const req = http.request(url, { agent, headers, signal, auth: null })
     req.once('response', resolve)
     req.on('error', reject)
     // An upgrade that nobody asked for closes the request without an error and without an answer.

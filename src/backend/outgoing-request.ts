@@ -1,10 +1,10 @@
 // One request on its way: takes the ClientRequest that http-proxy-3 made, sends the body, and tells how it went. Stands
 // between the proxy's `buffer` option and a promise; knows nothing of targets.
 
-import { ClientRequest } from 'node:http'
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { Stream } from 'node:stream'
 import { GatewayError, codeOf, hasCode } from '../errors.ts'
+import { http } from '../node-http.ts'
 
 export interface BackendAnswer {
   readonly status: number
@@ -55,7 +55,7 @@ export class OutgoingRequest extends Stream {
 
   /** Called by the proxy as if this were the client's body. */
   override pipe<T extends NodeJS.WritableStream>(req: T): T {
-    if (req instanceof ClientRequest) this.#send(req)
+    if (req instanceof http.ClientRequest) this.#send(req)
     return req
   }
 

@@ -1,8 +1,8 @@
 // Schemas of small values in gateway.yaml: ports, addresses, header names, model ids, backend and Redis URLs. Each has
 // the sentence that says what would be right.
 
-import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { isIP } from 'node:net'
+import { http } from '../node-http.ts'
 import { parseHostPort } from './host-port.ts'
 import { didYouMean } from './problem.ts'
 import { kinds, z } from './schema.ts'
@@ -83,7 +83,7 @@ const keptBack =
 export const headerName = () =>
   z
     .string()
-    .refine((name) => succeeds(() => validateHeaderName(name)), {
+    .refine((name) => succeeds(() => http.validateHeaderName(name)), {
       error: 'is not a valid header name',
     })
     .refine((name) => !ownHeaders.test(name), {
@@ -102,7 +102,7 @@ export const headerValue = () =>
 export const backendKey = () => headerText('has line breaks or control characters; a key has none')
 
 function headerText(error: string) {
-  const isValid = (text: string) => succeeds(() => validateHeaderValue('x', text))
+  const isValid = (text: string) => succeeds(() => http.validateHeaderValue('x', text))
   return z.string().refine(isValid, { error }).register(kinds, { kind: 'secret' })
 }
 

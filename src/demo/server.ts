@@ -3,10 +3,10 @@
 // request, and its embeddings depend on the text alone. It does not keep the process alive.
 
 import { once } from 'node:events'
-import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { http } from '../node-http.ts'
 import { field, parsed } from '../http/json/field.ts'
 import { isObject } from '../http/refusals.ts'
 import { demoAnswer, demoEmbedding, pieces } from './words.ts'
@@ -23,7 +23,7 @@ const gapMs = 15
 const maxBodyBytes = 64 * 1024 * 1024
 
 export async function startDemo(): Promise<Demo> {
-  const server = createServer((req, res) => {
+  const server = http.createServer((req, res) => {
     answer(req, res).catch(() => res.destroy())
   })
   server.on('connection', (socket) => socket.unref())

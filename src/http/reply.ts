@@ -2,12 +2,12 @@
 // Promises X-Request-Id on every answer, header values without control characters, one write for head and body, and
 // that it never throws because a client has left.
 
-import { STATUS_CODES } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
 import { errorBody } from '../errors.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Answer } from '../exchange.ts'
+import { http } from '../node-http.ts'
 import { openClientStream } from './client-stream.ts'
 import type { ClientStream, StreamLimits } from './client-stream.ts'
 import { sendContent } from './content.ts'
@@ -126,7 +126,7 @@ export function openStream(
 export function rawRefusal(error: GatewayError, id: string): string {
   const body = errorBody(error, id)
   const head = [
-    `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`,
+    `HTTP/1.1 ${error.status} ${http.STATUS_CODES[error.status]}`,
     `X-Request-Id: ${id}`,
     `Date: ${new Date().toUTCString()}`,
     ...Object.entries(errorHeaders(error)).map(([name, value]) => `${name}: ${value}`),

@@ -1,7 +1,6 @@
 // A listener, public or admin: node:http or node:https with the time-outs of docs/api.md#limits. Promises that a client
 // which sends invalid HTTP gets an error in JSON all the same, and that no request is answered twice. Knows no routes.
 
-import { createServer as createHttpServer } from 'node:http'
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http'
 import { Server as HttpsServer } from 'node:https'
 import { once } from 'node:events'
@@ -11,6 +10,7 @@ import type { Limits, Listen } from '../config/config.ts'
 import { GatewayError, asGatewayError, codeOf } from '../errors.ts'
 import { newId } from '../ids.ts'
 import type { Log } from '../log.ts'
+import { http } from '../node-http.ts'
 import { onBodyWanted } from '../http/body.ts'
 import { noteAnswer, refuseUnparsed } from './connection.ts'
 import { lookAtFirstByte } from './first-byte.ts'
@@ -94,7 +94,7 @@ function createServer({ listen, limits }: ListenerOptions): Server {
   const { tls } = listen
   const server = tls
     ? new HttpsServer({ ...options, ...tls, handshakeTimeout: limits.headersMs })
-    : createHttpServer(options)
+    : http.createServer(options)
   // Node would silently drop headers over 2000; maxHeaderSize bounds them already.
   server.maxHeadersCount = 0
   return server
