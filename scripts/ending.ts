@@ -1,9 +1,7 @@
 // Ends what was started: when its round is over, and also on a signal.
 
-import type { Test } from 'tap'
 import { teardownOf } from '../test/fixtures/teardown.ts'
-
-export type Teardown = Pick<Test, 'teardown'>
+import type { Teardown } from '../test/fixtures/teardown.ts'
 
 const open = new Set<AsyncDisposableStack>()
 let ending: Promise<never> | undefined

@@ -10,6 +10,7 @@ import { chat } from '../test/fixtures/backend-model.ts'
 import { Gate } from '../test/fixtures/gate.ts'
 import { startGateway } from '../test/fixtures/gateway.ts'
 import { balanceOf } from '../test/fixtures/money.ts'
+import type { Teardown } from '../test/fixtures/teardown.ts'
 import { endOnSignals, withTeardown } from './ending.ts'
 
 const file = resolve(import.meta.dirname, '../docs/images/hold.mmd')
@@ -38,7 +39,7 @@ const { full, sliced } = await withTeardown(async (t) => ({
 await writeFile(file, picture())
 console.log(`${file} written`)
 
-async function sample(t: Parameters<typeof startBackend>[0], mode: string): Promise<Samples> {
+async function sample(t: Teardown, mode: string): Promise<Samples> {
   const gate = new Gate()
   const backend = await startBackend(t, chat({ gate, chunks, text }))
   const gateway = await startGateway(t, {

@@ -12,9 +12,9 @@ import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
 import OpenAI from 'openai'
+import type { Teardown } from '../test/fixtures/teardown.ts'
 import { tempDir } from '../test/fixtures/temp-dir.ts'
 import { endOnSignals, withTeardown } from './ending.ts'
-import type { Teardown } from './ending.ts'
 import { startModelServer } from './model-server/start.ts'
 
 const { values } = parseArgs({ options: { once: { type: 'boolean' } } })

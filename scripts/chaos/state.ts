@@ -2,7 +2,6 @@
 // breaks there. What a fail-over may have lost is noted in `risks`, by watch.ts.
 
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Test } from 'tap'
 import type { RedisConfig } from '../../src/config/config.ts'
 import { outlivesKills } from '../../test/fixtures/aof.ts'
 import { startCluster } from '../../test/fixtures/redis-cluster.ts'
@@ -12,6 +11,7 @@ import type { RedisNode } from '../../test/fixtures/redis-node.ts'
 import { startSentinels } from '../../test/fixtures/redis-sentinel.ts'
 import type { RedisSentinels } from '../../test/fixtures/redis-sentinel.ts'
 import { tempDir } from '../../test/fixtures/temp-dir.ts'
+import type { Teardown } from '../../test/fixtures/teardown.ts'
 import { until } from '../../test/fixtures/until.ts'
 import { oneOf } from './fault.ts'
 import type { Chance, Fault } from './fault.ts'
@@ -34,8 +34,6 @@ export interface State {
   /** Resolves when it is known what each fail-over up to now has lost. */
   settled(): Promise<void>
 }
-
-type Teardown = Pick<Test, 'teardown'>
 
 export function startState(t: Teardown, kind: StateKind, risks: Risks): Promise<State> {
   if (kind === 'cluster') return clusterState(t, risks)

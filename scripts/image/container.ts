@@ -1,12 +1,10 @@
 // Starts an image's command as a container engine does, without one: PID 1 of its own, the image's user without any
 // capability, a read-only root, an empty /tmp, and the files that are mounted. The network is this machine's. Linux, root.
 
-import type { Test } from 'tap'
 import { childrenOf, runProcess, startProcess } from '../../test/fixtures/process.ts'
 import type { Running } from '../../test/fixtures/process.ts'
+import type { Teardown } from '../../test/fixtures/teardown.ts'
 import type { Image } from './build.ts'
-
-type Teardown = Pick<Test, 'teardown'>
 
 export interface Container {
   /** Starts the image's entry point. */

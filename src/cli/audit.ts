@@ -3,7 +3,7 @@
 // were checked and nothing differs.
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { AuditReport } from '../ledger/audit.ts'
+import type { AuditReport, AuditStep } from '../ledger/audit.ts'
 import type { Difference } from '../ledger/tally.ts'
 import { CliError, exit, tell, usageError } from './command.ts'
 import type { Admin, Call, Command } from './command.ts'
@@ -39,16 +39,10 @@ const mostShown = 1000
 /** How often the progress is written where no terminal can show it in one line. */
 const plainProgressMs = 10_000
 
-interface AuditCounts {
-  readonly accounts: number
-  readonly entries: number
-  readonly difference_count: number
-}
+type AuditCounts = Pick<AuditStep, 'accounts' | 'entries' | 'difference_count'>
 
-interface ProgressLine extends AuditCounts {
+interface ProgressLine extends Omit<AuditStep, 'differences'> {
   readonly object: 'audit.progress'
-  readonly total: number
-  readonly cursor: string | null
 }
 
 interface EndLine extends AuditCounts {

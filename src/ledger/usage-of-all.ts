@@ -10,7 +10,7 @@ import { FairTurns, operatorTurn } from '../sharing/fair-turns.ts'
 import { addUsage, bucketsOf, noUsage, parseUsageFilter } from './usage.ts'
 import { readSums, rowsOf, usageQuery } from './usage.ts'
 import type { UsageFilter, UsageList, UsageRow, UsageSums } from './usage.ts'
-import { readAccounts } from './walk.ts'
+import { readAccounts, refsInGroups, walkAccounts } from './walk.ts'
 import type { ListedAccount } from './walk.ts'
 
 export interface UsageOfAllQuery extends UsageFilter {
@@ -54,15 +54,11 @@ export async function* readPiecesOfAll(
   query: UsageOfAllQuery,
 ): AsyncGenerator<readonly UsageRow[]> {
   if (!isPaged(query)) return yield* sumAccounts(redis, query)
-  let { after } = query
-  for (;;) {
-    const { accounts, hasMore } = await readAccounts(redis, after, accountsOfPiece)
+  for await (const accounts of walkAccounts(redis, accountsOfPiece, query.after)) {
     for (const account of accounts) {
       yield []
       yield* rowsOfAccount(redis, query, account)
     }
-    if (!hasMore) return
-    after = accounts.at(-1)?.id
   }
 }
 
@@ -115,13 +111,9 @@ async function* sumAccounts(
         groups?.set(group, addUsage(groups.get(group) ?? noUsage, more))
     }
   }
-  let after: string | undefined
-  for (;;) {
-    const { accounts, hasMore } = await readAccounts(redis, after, accountsAtOnce)
-    await walks.run(operatorTurn, () => Promise.all(accounts.map(({ ref }) => add(ref))))
+  for await (const refs of refsInGroups(redis, accountsAtOnce)) {
+    await walks.run(operatorTurn, () => Promise.all(refs.map(add)))
     yield []
-    if (!hasMore) break
-    after = accounts.at(-1)?.id
   }
   const { bucket } = filter
   yield [...buckets].flatMap(([number, sums]) => rowsOf(sums, { number, bucket, groupBy }))

@@ -23,6 +23,11 @@ const words = text()
 
 const { object, start, end, ...sums } = objects['Usage row']
 
+const audited = {
+  accounts: whole('How many accounts were checked.'),
+  entries: whole('How many entries of the journal were added up.'),
+}
+const late = whole('How many settlements of this gateway came too late ([money.md](money.md)).')
 const difference = {
   ref: text("The account's reference, part of its keys in Redis."),
   account_id: text(),
@@ -58,34 +63,28 @@ export const adminObjects: Readonly<Record<string, Fields>> = {
   },
   Audit: {
     object: oneOf('audit'),
-    accounts: whole('How many accounts were checked.'),
-    entries: whole('How many entries of the journal were added up.'),
+    ...audited,
     differences: listOf(
       anyObject(),
       'Empty when all is well: [differences](#difference), at most 1,000, and of one account at most 100.',
     ),
     difference_count: whole('How many there are, also of those that are not listed.'),
-    late: whole('How many settlements of this gateway came too late ([money.md](money.md)).'),
+    late,
   },
   Difference: difference,
   'Audit progress': {
     object: oneOf('audit.progress'),
-    accounts: whole('How many accounts were checked.'),
-    entries: whole('How many entries of the journal were added up.'),
+    ...audited,
     difference_count: whole('How many differences were found.'),
     total: whole('How many accounts there were to check when the audit began.'),
     cursor: orNull(id('acct', 'All accounts up to this one were checked; null for none.')),
   },
-  'Audit difference': {
-    object: oneOf('audit.difference'),
-    ...difference,
-  },
+  'Audit difference': { object: oneOf('audit.difference'), ...difference },
   'Audit end': {
     object: oneOf('audit.end'),
-    accounts: whole('How many accounts were checked.'),
-    entries: whole('How many entries of the journal were added up.'),
+    ...audited,
     difference_count: whole('How many differences there are.'),
-    late: whole('How many settlements of this gateway came too late ([money.md](money.md)).'),
+    late,
   },
   'Configured model': {
     id: text(),
