@@ -53,6 +53,7 @@ interface EndLine extends AuditCounts {
 interface FailedLine {
   readonly object: undefined
   readonly error: { readonly message: string; readonly code: string }
+  readonly request_id: string
 }
 
 type Line =
@@ -148,7 +149,11 @@ class Work {
   /** Returns whether this is the end. */
   #take(line: Line): boolean {
     if (line.object === undefined) {
-      this.#refusal = new CliError(exit.unreachable, `${line.error.message} (${line.error.code})`)
+      const { error, request_id } = line
+      this.#refusal = new CliError(
+        exit.unreachable,
+        `${error.message} (${error.code}, ${request_id})`,
+      )
       return false
     }
     if (line.object === 'audit.difference') {

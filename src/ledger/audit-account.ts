@@ -4,7 +4,7 @@
 
 import { accountKeys } from '../redis/keys.ts'
 import { asked } from '../redis/asked.ts'
-import { textAt } from '../redis/scripts.ts'
+import { textAt, unavailable } from '../redis/scripts.ts'
 import { FairTurns } from '../sharing/fair-turns.ts'
 import { readStream } from './journal.ts'
 import type { JournalSource, ReadOptions } from './journal.ts'
@@ -44,7 +44,7 @@ export async function auditAccount(
     const tally = await readAll(reading, options.onEntries)
     if (tally) return tally
   }
-  throw new Error('The journal was archived while it was read, too often')
+  throw unavailable(new Error('The journal was archived while it was read, too often'))
 }
 
 /** Resolves with undefined when the archive removed entries meanwhile. */

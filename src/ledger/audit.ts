@@ -46,23 +46,30 @@ export async function* auditSteps(
     differences,
   })
   const onEntries = (count: number) => void (entries += count)
+  // However the audit ends, nobody waits for what is still being read.
+  const ended = new AbortController()
+  const stops = AbortSignal.any(signal ? [signal, ended.signal] : [ended.signal])
   yield step([])
   const all = () => walkAccounts(place.redis, accountsAtOnce, after)
   const groups = ref === undefined ? all() : [[{ ref, id: undefined }]]
-  for await (const group of groups) {
-    signal?.throwIfAborted()
-    const work = Promise.all(
-      group.map(({ ref }) => auditAccount(place, ref, { signal, onEntries })),
-    )
-    while (!(await endsWithin(longestStepMs, work))) yield step([])
-    const tallies = await work
-    const found = tallies.reduce((sum, { differenceCount }) => sum + differenceCount, 0)
-    done = {
-      accounts: done.accounts + group.length,
-      difference_count: done.difference_count + found,
-      cursor: group.at(-1)?.id ?? done.cursor,
+  try {
+    for await (const group of groups) {
+      signal?.throwIfAborted()
+      const work = Promise.all(
+        group.map(({ ref }) => auditAccount(place, ref, { signal: stops, onEntries })),
+      )
+      while (!(await endsWithin(longestStepMs, work))) yield step([])
+      const tallies = await work
+      const found = tallies.reduce((sum, { differenceCount }) => sum + differenceCount, 0)
+      done = {
+        accounts: done.accounts + group.length,
+        difference_count: done.difference_count + found,
+        cursor: group.at(-1)?.id ?? done.cursor,
+      }
+      yield step(found === 0 ? [] : tallies.flatMap(({ differences }) => differences))
     }
-    yield step(found === 0 ? [] : tallies.flatMap(({ differences }) => differences))
+  } finally {
+    ended.abort()
   }
 }
 

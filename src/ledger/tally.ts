@@ -120,10 +120,10 @@ export class Tally {
   #expectPrice(id: string, fields: AccountRow): void {
     const { amount, usage, owed = '0', waived = '0', before = '0', meta } = fields
     if (usage === undefined || meta === undefined) return
-    const { price }: { readonly price?: string } = JSON.parse(meta)
-    if (price === undefined) return
+    const expected = chargeOf(usage, meta)
+    if (expected === undefined) return
     const charged = Number(before) - Number(amount) + Number(owed) + Number(waived)
-    this.#expectOf('charge', id, charge(priceOf(price), usageIn(usage)), charged)
+    this.#expectOf('charge', id, expected, charged)
   }
 
   /** Names the entry only if it differs: to write an id as hex takes as long as all the rest of an entry. */
@@ -141,6 +141,16 @@ export class Tally {
 
 function numberIn(row: AccountRow, field: string): number {
   return Number(row[field] ?? 0)
+}
+
+/** Undefined without a price. NaN for what cannot be read: this is then a difference, and does not end the audit of all accounts. */
+function chargeOf(usage: string, meta: string): number | undefined {
+  try {
+    const { price }: { readonly price?: string } = JSON.parse(meta)
+    return price === undefined ? undefined : charge(priceOf(price), usageIn(usage))
+  } catch {
+    return Number.NaN
+  }
 }
 
 /** Prices in journals are few, and BigInts are dear to parse. */

@@ -32,7 +32,7 @@ const difference = {
   ref: text("The account's reference, part of its keys in Redis."),
   account_id: text(),
   what: text('What does not add up: `granted`, `spent`, …'),
-  expected: whole('The sum of the journal.'),
+  expected: orNull(whole('The sum of the journal; null for a charge that cannot be read.')),
   found: whole('The value in the account.'),
 }
 

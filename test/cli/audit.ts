@@ -77,7 +77,7 @@ t.test(
       ),
       breaking(progress(0, 'acct_10')),
       whole(
-        `${progress(0, 'acct_10') + progress(5, 'acct_15')}{"error":{"message":"Away.","code":"ledger_unavailable"}}\n`,
+        `${progress(0, 'acct_10') + progress(5, 'acct_15')}{"error":{"message":"Away.","code":"ledger_unavailable"},"request_id":"req_1"}\n`,
       ),
       whole(progress(0, 'acct_15') + difference('two') + end(15, 1)),
     ])
@@ -96,6 +96,14 @@ t.test('what never said a word is not asked for long', async (t) => {
   const { asked, audit } = await startAudits(t, [breaking('')])
   t.match(await audit(), { code: 69, out: '', err: /broke off/ })
   t.equal(asked.length, 1)
+})
+
+t.test('what the gateway says of a failure has the id of the request', async (t) => {
+  const error = { message: 'Report the request id.', code: 'internal_error' }
+  const { audit } = await startAudits(t, [
+    whole(`${JSON.stringify({ error, request_id: 'req_1' })}\n`),
+  ])
+  t.match(await audit(), { code: 69, err: /Report the request id\. \(internal_error, req_1\)/ })
 })
 
 t.test('an audit that is interrupted says from where it can go on', async (t) => {

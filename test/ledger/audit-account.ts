@@ -85,6 +85,18 @@ t.test('archived while it is read, it is read again', async (t) => {
   t.ok(counted[0] === 10 && counted.includes(-10), 'it was read again')
 })
 
+t.test('archived at each read, it is refused as what can be tried again', async (t) => {
+  const { ref, link, place } = await openWith(t, 20)
+  const read = link.client.xrange.bind(link.client) as (...args: unknown[]) => Promise<unknown>
+  const archiving = async (...args: unknown[]) => {
+    await link.client.hincrby(keys.account(ref), 'archived', 1)
+    return read(...args)
+  }
+  mock.method(link.client, 'xrange', archiving as never)
+  const work = auditAccount(place, ref, { onEntries: () => undefined })
+  await t.rejects(work, { code: 'ledger_unavailable' })
+})
+
 t.test('a caller who leaves in the middle of a long journal ends the reads', async (t) => {
   const { link, ref, place } = await openWith(t, 1000)
   const leaving = new AbortController()

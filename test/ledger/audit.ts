@@ -229,6 +229,23 @@ t.test('when its caller leaves, an audit ends before the next accounts', async (
   t.notMatch(await link.client.info('commandstats'), /cmdstat_evalsha/)
 })
 
+t.test('when an account cannot be read, nobody reads on in a long journal', async (t) => {
+  const { link, ledger, place, callers } = await openMany(t, 2)
+  const [broken, long] = callers
+  if (!broken || !long) return
+  await Promise.all(Array.from({ length: 399 }, () => topUp(ledger, long, 1)))
+  const { client } = link
+  await client.del(keys.journal(broken.ref))
+  await client.set(keys.journal(broken.ref), 'no stream')
+  const read = client.xrange.bind(client) as (...args: unknown[]) => Promise<unknown>
+  let pages = 0
+  mock.method(client, 'xrange', ((...args: unknown[]) => (pages++, read(...args))) as never)
+  await t.rejects(audit(place, {}), { code: 'ledger_unavailable' })
+  const pagesBefore = pages
+  await audit(place, { ref: long.ref })
+  t.equal(pages - pagesBefore, 8, 'those of the last audit')
+})
+
 t.test('while one long journal is read, an audit still tells how far it is', async (t) => {
   const { link, ledger, place, callers } = await openMany(t, 1)
   await Promise.all(

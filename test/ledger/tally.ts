@@ -40,3 +40,20 @@ t.test('each entry is recomputed by its own price', async (t) => {
   tally.compare({ account: { granted: '100', spent: '100' }, ...nothing }, undefined)
   t.equal(tally.differenceCount, 1)
 })
+
+t.test('an entry that cannot be read is a difference, and the others are recomputed', async (t) => {
+  const tally = new Tally('r', {})
+  const charged = { type: 'charge', amount: -30, usage: '10 0 5' }
+  tally.add([
+    entry(0, { type: 'topup', amount: 100, balance: 100, meta: '{}' }),
+    entry(1, { ...charged, balance: 70, meta: 'not JSON' }),
+    entry(2, { ...charged, balance: 40, meta: 'null' }),
+    entry(3, { ...charged, balance: 10, meta: '{"price":"dear"}' }),
+    entry(4, { ...charged, amount: -2, balance: 8, usage: '-1 0 0', meta: '{"price":"1 4"}' }),
+    entry(5, { ...charged, amount: -3, balance: 5, meta: '{"price":"1 4"}' }),
+  ])
+  const unread = (found: number) => ({ what: /^charge of txn_/, expected: Number.NaN, found })
+  t.match(tally.differences, [unread(30), unread(30), unread(30), unread(2), { expected: 30 }])
+  tally.compare({ account: { granted: '100', spent: '95' }, ...nothing }, undefined)
+  t.equal(tally.differenceCount, 5)
+})

@@ -104,7 +104,9 @@ function dayOf(value: unknown, calendar: Calendar): string {
   const text = typeof value === 'number' ? String(value) : value
   if (typeof text === 'string') {
     if (midnightOf(text) !== undefined) return text
-    const isTime = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*(Z|[+-]\d\d:?\d\d)$/.test(text)
+    // Date.parse takes the 30th of February for the 2nd of March.
+    const hasDay = midnightOf(text.slice(0, 10)) !== undefined
+    const isTime = hasDay && /^.{10}[T ]\d\d:\d\d.*(Z|[+-]\d\d:?\d\d)$/.test(text)
     const ms = isTime
       ? Date.parse(text)
       : /^\d{9,11}(\.\d+)?$/.test(text)

@@ -63,21 +63,25 @@ async function* linesOf(
 ): AsyncGenerator<string> {
   let toldAt = performance.now()
   let last = first
+  /** The last step with a new cursor, and the last such one that was told. Later steps also count entries of accounts behind it. */
+  let [whole, told] = [first, first]
   yield progress(first)
   try {
     for await (const step of steps) {
       last = step
+      if (step.cursor !== whole.cursor) whole = step
       const found = step.differences.map((one) => line({ object: 'audit.difference', ...one }))
       const isDue = performance.now() - toldAt >= progressMs
-      if (isDue) toldAt = performance.now()
-      if (isDue || found.length > 0) yield found.join('') + (isDue ? progress(step) : '')
+      const due = isDue ? (whole === told || whole === step ? [step] : [whole, step]) : []
+      if (isDue) [toldAt, told] = [performance.now(), whole]
+      if (isDue || found.length > 0) yield [...found, ...due.map(progress)].join('')
     }
     const { accounts, entries, difference_count } = last
     const counts = { accounts, entries, difference_count }
     yield line({ object: 'audit.end', ...counts, late: await ledger.countLate() })
   } catch (error) {
     if (error instanceof ClientLeft) return
-    yield progress(last)
+    yield progress(whole)
     yield `${errorBody(asGatewayError(error), requestId)}\n`
   }
 }

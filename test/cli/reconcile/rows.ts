@@ -56,6 +56,7 @@ t.test('what is no count says why', async (t) => {
     [() => csv(`${day},,3,4,`), /no model/],
     [() => csv(`2026-02-30,m,3,4,`), /"2026-02-30" is no day/],
     [() => csv(`2026-11-20T10:00:00,m,3,4,`), /with its zone/],
+    [() => csv(`2026-02-30T10:00:00Z,m,3,4,`), /is no day/],
     [() => csv(`2026-11-20T99:00:00Z,m,3,4,`), /is no day/],
     [() => csv(`${day},m,-3,4,`), /"-3" is no number of tokens/],
     [() => csv(`${day},m,1e3,4,`), /no number/],

@@ -1,6 +1,7 @@
 import { mock } from 'node:test'
 import t from 'tap'
 import type { Test } from 'tap'
+import { accountsAtOnce } from '../../../src/ledger/audit-account.ts'
 import { keys } from '../../../src/redis/keys.ts'
 import { refusal, startAdmin } from '../../fixtures/admin-listener.ts'
 import type { AdminListener } from '../../fixtures/admin-listener.ts'
@@ -87,10 +88,15 @@ t.test('what it can not do is refused', async (t) => {
   t.match(await call('GET audit?account=nobody&format=ndjson'), { status: 404 })
 })
 
-/** A gateway with an account whose journal takes 40 pages. `onPage` is called before each page is read. */
-async function startLong(t: Test, onPage: (page: number) => Promise<unknown> | undefined) {
+/** A gateway with an account whose journal takes 40 pages, behind `before` others. `onPage` is called before each page is read. */
+async function startLong(
+  t: Test,
+  onPage: (page: number) => Promise<unknown> | undefined,
+  before = 0,
+) {
   const started = await startGateway(t, { yaml: 'models: { demo: { targets: [demo] } }\n' })
   const { client } = started.gateway.redis
+  for (let i = 0; i < before; i++) await started.gateway.accounts.createAccount({ name: `b${i}` })
   const { ref } = await started.gateway.accounts.createAccount({ name: 'a' })
   const add = () => client.xadd(keys.journal(ref), '*', 'type', 'topup', 'amount', 0, 'balance', 0)
   await Promise.all(Array.from({ length: 2000 }, add))
@@ -118,6 +124,27 @@ t.test('Redis away: an error behind the lines, or a status before the first one'
   const refused = await send(`${adminUrl}/${path}`, { token: adminToken })
   t.equal(refused.status, 503)
   t.match(await refused.json(), { error })
+})
+
+t.test('broken off in a long journal: the entries at a cursor are those up to it', async (t) => {
+  const isTold = Promise.withResolvers<void>()
+  const onPage = (page: number) =>
+    page === 5 ? isTold.promise.then(() => redis.kill()) : undefined
+  const { adminUrl, redis } = await startLong(t, onPage, accountsAtOnce)
+  const answer = await send(`${adminUrl}/${path}`, { token: adminToken })
+  const text: string[] = []
+  for await (const piece of answer.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+    text.push(piece)
+    if (piece.includes('"cursor":"acct_')) isTold.resolve()
+  }
+  const lines = text.join('').trimEnd().split('\n')
+  const found = lines.map((line): Line => JSON.parse(line)).filter(({ cursor }) => cursor !== null)
+  t.match(found, [
+    { accounts: accountsAtOnce, entries: 0 },
+    { accounts: accountsAtOnce, entries: 210 },
+    { accounts: accountsAtOnce, entries: 0 },
+    { error: { code: 'ledger_unavailable' } },
+  ])
 })
 
 t.test('a client that leaves in the middle of a journal ends the work', async (t) => {
