@@ -21,8 +21,8 @@ models:
 \`\`\`
 
 The gateway neither counts nor bounds parameters that are allowed in this way, so set the model's price for them. Use \`'*'\`
-only for backends that may get any parameter from any customer. It removes no bound of the first two tables, and allows
-nothing of the last one.
+only for backends that may get any parameter from any customer. It removes no bound of the tables
+_The gateway's own_ and _Bounded_, and allows nothing of the table _Never_.
 
 A parameter that is null counts as absent; so does false where the operator's permission is needed. A key that differs from
 one of these names only in case or escapes is 400 \`invalid_json\`, because some backends ignore case; so is a key that stands

@@ -92,7 +92,7 @@ export const errorTable = {
   ),
   key_limit_reached: denied(
     403,
-    'The account has as many keys as it may have. Revoke keys; they count for a day more.',
+    'The account has as many keys as it may have. Revoke keys; a revoked key still counts for a day.',
   ),
   origin_not_allowed: denied(403, 'Web pages may not call the admin listener.'),
   session_not_found: missing(404, 'There is no such session.'),

@@ -1,7 +1,8 @@
-// Asks the targets of a generation one after the other, until one has an answer or no other may be asked. Another target
-// is asked only while nothing has gone out to the client, and nothing has been generated that is charged. The last
-// attempt decides the error. The hold, the whole time and the request's body are the generation's; the request, the meter
-// and the clock of the first content are made anew for each attempt.
+// Begins a generation, with its clocks, and asks its targets one after the other, until one has an answer or no other may
+// be asked. A refusal that is relayed ends the generation here. Another target is asked only while nothing has gone out to
+// the client, and nothing has been generated that is charged. The last attempt decides the error. The hold, the whole time
+// and the request's body are the generation's; the request, the meter and the clock of the first content are made anew for
+// each attempt.
 
 import { forward } from '../backend/forward.ts'
 import type { BackendAnswer } from '../backend/outgoing-request.ts'
@@ -10,12 +11,59 @@ import { Meter } from '../backend/usage.ts'
 import type { Seat } from '../backend/targets.ts'
 import type { Target } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
-import type { BackendRequest, Exchange } from '../exchange.ts'
+import type { Answer, BackendRequest, Exchange } from '../exchange.ts'
+import type { StopReason } from '../ledger/hold.ts'
 import { countText } from '../tokens/count-pieces.ts'
-import { isForAnother, isTimeout, verdictOn } from './backend-status.ts'
-import { judge } from './generating.ts'
-import type { Generation } from './generating.ts'
+import { errorBodyBytes, isForAnother, isTimeout, relayedRefusal } from './backend-status.ts'
+import { statusOfError, verdictOn } from './backend-status.ts'
+import { Deadline } from './deadline.ts'
+import { finishesAlone, judge, outcome } from './generating.ts'
+import type { Generation, GenerationOptions } from './generating.ts'
+import { Relay } from './relay.ts'
 import type { ChatRequest } from './request.ts'
+
+export function begin(x: Exchange, options: GenerationOptions): Generation {
+  const { request, targets } = options
+  const { model, row, stream } = request
+  const { generates } = row
+  const deadline = new Deadline({ timeouts: model.timeouts, parent: x.signal, generates, stream })
+  x.finishesAlone = finishesAlone(request)
+  const generation: Generation = {
+    ...options,
+    x,
+    deadline,
+    candidates: targets.candidatesFor(model, x.caller?.ref ?? ''),
+    finishesAlone: x.finishesAlone,
+    isCommitted: false,
+    cancelled: undefined,
+    ...emptyAttempt(x, request),
+  }
+  x.stop = (reason) => stop(generation, reason)
+  x.pause = (until) => generation.relay?.pause(until)
+  return generation
+}
+
+function stop({ relay, deadline }: Generation, reason: StopReason): void {
+  if (relay) relay.stop(reason)
+  else deadline.cancel(new GatewayError(reason === 'lost' ? 'ledger_unavailable' : reason))
+}
+
+/** Asks targets, and resolves with the stream of one when its first content has come, or when `until` has resolved. Resolves with a refusal when an error came first. */
+export function openRelay(
+  generation: Generation,
+  until: Promise<unknown>,
+): Promise<Relay | Answer> {
+  const open = async (backend: BackendAnswer) => {
+    if (backend.status !== 200) return await refused(generation, backend)
+    const relay = (generation.relay = new Relay(generation, backend))
+    const opened = relay.opened()
+    // When `until` came first, the opening may still fail: the relay's pump then reports the failure.
+    opened.catch(() => undefined)
+    const errorData = await Promise.race([opened, until.then(() => undefined)])
+    return errorData === undefined ? relay : await refusedIn(generation, errorData)
+  }
+  return attempts(generation, open)
+}
 
 /** What `use` throws is the failure of the attempt. */
 export async function attempts<T>(
@@ -24,7 +72,7 @@ export async function attempts<T>(
 ): Promise<T> {
   let seat = generation.candidates.next() ?? (await waited(generation))
   for (;;) {
-    begin(generation, seat)
+    prepare(generation, seat)
     try {
       return await use(await ask(generation, seat))
     } catch (thrown) {
@@ -71,14 +119,14 @@ function mayStillAsk({ isCommitted, cancelled, deadline }: Generation): boolean 
 }
 
 /** What a generation has before its first attempt: the meter of the first target, which may be another one. */
-export function emptyAttempt(x: Exchange, request: ChatRequest) {
+function emptyAttempt(x: Exchange, request: ChatRequest) {
   const [target] = request.model.targets
   if (!target) throw new Error(`model ${request.model.id} has no target`)
   const meter = meterOf({ x, request }, target)
   return { target, meter, backend: undefined, seat: undefined, sentAtMs: 0, relay: undefined }
 }
 
-function begin(generation: Generation, { target }: Seat): void {
+function prepare(generation: Generation, { target }: Seat): void {
   const { x, deadline, candidates } = generation
   deadline.asking()
   x.facts.target = target.name
@@ -166,4 +214,49 @@ function giveUp(generation: Generation, thrown: unknown): void {
   generation.backend = undefined
   generation.seat = undefined
   generation.sentAtMs = 0
+}
+
+/** Returns the backend's own refusal when it may be relayed; else throws. */
+export async function refused(generation: Generation, backend: BackendAnswer): Promise<Answer> {
+  const { target, request } = generation
+  const { generates } = request.row
+  const { status, headers } = backend
+  const body = await readBounded(backend, errorBodyBytes).catch(() => undefined)
+  return await relayed(generation, relayedRefusal(status, headers, { body, target, generates }))
+}
+
+/** The same for an error that came after a 200. */
+export async function refusedIn(generation: Generation, data: string): Promise<Answer> {
+  const body = Buffer.from(data, 'latin1')
+  const { target, request } = generation
+  const { generates } = request.row
+  const status = statusOfError(data)
+  return await relayed(generation, relayedRefusal(status, {}, { body, target, generates }))
+}
+
+async function relayed(generation: Generation, answer: Answer): Promise<Answer> {
+  generation.deadline.stop()
+  generation.seat?.refused()
+  await generation.run.finish({ ...outcome(generation, answer.status), complete: false })
+  return answer
+}
+
+/** So long the body of an error is waited for: then its status has to do. */
+const errorBodyMs = 2000
+
+/** Reads the body of an error. */
+async function readBounded({ stream, ended }: BackendAnswer, maxBytes: number): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  stream.on('error', () => undefined)
+  stream.on('data', (chunk: Buffer) => {
+    bytes += chunk.length
+    if (bytes <= maxBytes) chunks.push(chunk)
+    else stream.destroy()
+  })
+  const patience = setTimeout(() => stream.destroy(), errorBodyMs)
+  const how = await ended
+  clearTimeout(patience)
+  if (how === 'cut' || bytes > maxBytes) throw new GatewayError('upstream_error')
+  return Buffer.concat(chunks, bytes)
 }

@@ -1,15 +1,16 @@
-// What the parts of one generation share, and how its end is told.
+// What the parts of one generation share, how it may end, and who is told: its client, its target, the plugins.
 
 import type { BackendAnswer } from '../backend/outgoing-request.ts'
 import type { Candidates, Seat, Targets } from '../backend/targets.ts'
 import type { Meter } from '../backend/usage.ts'
 import type { Limits, Target } from '../config/config.ts'
-import { GatewayError } from '../errors.ts'
-import type { Exchange, Outcome, Run } from '../exchange.ts'
+import { GatewayError, errorBody } from '../errors.ts'
+import type { Exchange, Outcome, Run, SseEvent } from '../exchange.ts'
 import { ClientLeft } from '../http/body.ts'
 import type { StopReason } from '../ledger/hold.ts'
-import type { verdictOn } from './backend-status.ts'
+import { verdictOn } from './backend-status.ts'
 import type { Deadline } from './deadline.ts'
+import { doneData, latin1, lengthChunk } from './frames.ts'
 import type { Grammar } from './frames.ts'
 import type { ChatRequest } from './request.ts'
 
@@ -75,6 +76,40 @@ export function incomplete({ sawContent }: Meter): GatewayError {
 /** Tells the target's state how an attempt has ended. */
 export function judge(seat: Seat | undefined, verdict: ReturnType<typeof verdictOn>): void {
   if (verdict) seat?.[verdict]()
+}
+
+/** How a stream may end. */
+export type Ending =
+  | { readonly kind: 'complete' }
+  /** Out of money or past its bound: ends as if the model had reached its length. */
+  | { readonly kind: 'length'; readonly cut: boolean }
+  /** The backend's own error, masked. */
+  | { readonly kind: 'relayed-error'; readonly event: SseEvent }
+  | { readonly kind: 'failed'; readonly error: GatewayError }
+  | { readonly kind: 'left' }
+
+/** The frames of the terminal; none when the client has left. */
+export function terminal(generation: Generation, ending: Ending): string {
+  const { x, request, meter, grammar } = generation
+  const ownFrame = (data: string) => grammar.frame({ event: undefined, data })
+  if (ending.kind === 'complete') return ownFrame(doneData)
+  if (ending.kind === 'length') {
+    const { endpoint } = request.row
+    const frames = meter.unfinished.map((index) =>
+      ownFrame(lengthChunk({ id: x.id, model: request.model.id, endpoint, index })),
+    )
+    return frames.join('') + ownFrame(doneData)
+  }
+  if (ending.kind === 'relayed-error') return grammar.frame(ending.event)
+  if (ending.kind === 'failed') return ownFrame(latin1(errorBody(ending.error, x.id)))
+  return ''
+}
+
+/** Tells the target's state how a stream has ended. */
+export function judgeEnding({ seat }: Generation, ending: Ending): void {
+  if (ending.kind === 'complete' || ending.kind === 'length') seat?.succeeded()
+  if (ending.kind === 'relayed-error') seat?.suspected()
+  if (ending.kind === 'failed') judge(seat, verdictOn(ending.error))
 }
 
 /** Settles a generation that failed before it answered, and returns the error for the client. */

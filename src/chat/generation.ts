@@ -1,4 +1,4 @@
-// One generation: hands the answer of a target on, whole or as a stream (attempts.ts asks the targets). Owns the clocks.
+// A generation for one client of `/v1`: hands the answer of a target on, whole or as a stream (attempts.ts asks the targets).
 // However a generation ends, `run.finish` is called once, before the last byte goes out.
 
 import type { BackendAnswer } from '../backend/outgoing-request.ts'
@@ -7,12 +7,10 @@ import type { Answer, Exchange } from '../exchange.ts'
 import { ClientLeft } from '../http/body.ts'
 import { heartbeat, sseHeaders } from '../http/sse.ts'
 import type { StreamOut } from '../http/client-stream.ts'
-import type { StopReason } from '../ledger/hold.ts'
-import { attempts, emptyAttempt, mayTryAnother } from './attempts.ts'
-import { errorBodyBytes, isErrorBody, relayedRefusal, statusOfError } from './backend-status.ts'
-import { Deadline } from './deadline.ts'
+import { attempts, begin, mayTryAnother, openRelay, refused, refusedIn } from './attempts.ts'
+import { errorBodyBytes, isErrorBody } from './backend-status.ts'
 import { latin1, linesOf, plainGrammar } from './frames.ts'
-import { finishesAlone, forgetBody, givenUp, outcome } from './generating.ts'
+import { forgetBody, givenUp, outcome } from './generating.ts'
 import type { Generation, GenerationOptions } from './generating.ts'
 import { Relay } from './relay.ts'
 import { readWhole } from './whole-answer.ts'
@@ -30,74 +28,6 @@ export async function generate(
   } catch (thrown) {
     throw await givenUp(generation, thrown)
   }
-}
-
-/** Asks targets, and resolves with the stream of one when its first content has come, or when `until` has resolved. Resolves with a refusal when an error came first. */
-export function openRelay(
-  generation: Generation,
-  until: Promise<unknown>,
-): Promise<Relay | Answer> {
-  const open = async (backend: BackendAnswer) => {
-    if (backend.status !== 200) return await refused(generation, backend)
-    const relay = (generation.relay = new Relay(generation, backend))
-    const opened = relay.opened()
-    // When `until` came first, the opening may still fail: the relay's pump then reports the failure.
-    opened.catch(() => undefined)
-    const errorData = await Promise.race([opened, until.then(() => undefined)])
-    return errorData === undefined ? relay : await refusedIn(generation, errorData)
-  }
-  return attempts(generation, open)
-}
-
-export function begin(x: Exchange, options: GenerationOptions): Generation {
-  const { request, targets } = options
-  const { model, row, stream } = request
-  const { generates } = row
-  const deadline = new Deadline({ timeouts: model.timeouts, parent: x.signal, generates, stream })
-  x.finishesAlone = finishesAlone(request)
-  const generation: Generation = {
-    ...options,
-    x,
-    deadline,
-    candidates: targets.candidatesFor(model, x.caller?.ref ?? ''),
-    finishesAlone: x.finishesAlone,
-    isCommitted: false,
-    cancelled: undefined,
-    ...emptyAttempt(x, request),
-  }
-  x.stop = (reason) => stop(generation, reason)
-  x.pause = (until) => generation.relay?.pause(until)
-  return generation
-}
-
-function stop({ relay, deadline }: Generation, reason: StopReason): void {
-  if (relay) relay.stop(reason)
-  else deadline.cancel(new GatewayError(reason === 'lost' ? 'ledger_unavailable' : reason))
-}
-
-/** Returns the backend's own refusal when it may be relayed; else throws. */
-async function refused(generation: Generation, backend: BackendAnswer): Promise<Answer> {
-  const { target, request } = generation
-  const { generates } = request.row
-  const { status, headers } = backend
-  const body = await readBounded(backend, errorBodyBytes).catch(() => undefined)
-  return await relayed(generation, relayedRefusal(status, headers, { body, target, generates }))
-}
-
-/** The same for an error that came after a 200. */
-async function refusedIn(generation: Generation, data: string): Promise<Answer> {
-  const body = Buffer.from(data, 'latin1')
-  const { target, request } = generation
-  const { generates } = request.row
-  const status = statusOfError(data)
-  return await relayed(generation, relayedRefusal(status, {}, { body, target, generates }))
-}
-
-async function relayed(generation: Generation, answer: Answer): Promise<Answer> {
-  generation.deadline.stop()
-  generation.seat?.refused()
-  await generation.run.finish({ ...outcome(generation, answer.status), complete: false })
-  return answer
 }
 
 async function streamed(generation: Generation): Promise<Answer> {
@@ -161,26 +91,6 @@ async function readAnswer(
   if (!meter.sawContent && isErrorBody(data)) return await refusedIn(generation, data)
   // No retry after content: the content is charged, and another try would be charged again.
   throw new GatewayError('upstream_error', { source: 'backend', retry: !meter.sawContent })
-}
-
-/** So long the body of an error is waited for: then its status has to do. */
-const errorBodyMs = 2000
-
-/** Reads the body of an error. */
-async function readBounded({ stream, ended }: BackendAnswer, maxBytes: number): Promise<Buffer> {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  stream.on('error', () => undefined)
-  stream.on('data', (chunk: Buffer) => {
-    bytes += chunk.length
-    if (bytes <= maxBytes) chunks.push(chunk)
-    else stream.destroy()
-  })
-  const patience = setTimeout(() => stream.destroy(), errorBodyMs)
-  const how = await ended
-  clearTimeout(patience)
-  if (how === 'cut' || bytes > maxBytes) throw new GatewayError('upstream_error')
-  return Buffer.concat(chunks, bytes)
 }
 
 const passed = ['content-language', 'openai-processing-ms', 'openai-version'] as const

@@ -192,7 +192,7 @@ export const parameterRows: readonly ParameterRow[] = [
     [`api_base base_url api_key api_version fallbacks num_retries timeout mock_response extra_headers headers tags
      guardrails cache caching custom_llm_provider user_config`]:
       'Reaches other systems, or controls a proxy behind the target (LiteLLM).',
-    usage: 'The gateway and the backend agree on how usage is reported.',
+    usage: 'Could change how the backend reports usage to the gateway.',
     [`kv_transfer_params bootstrap_host bootstrap_port bootstrap_room routed_dp_rank data_parallel_rank
      disagg_prefill_dp_rank vllm_xargs logits_processors custom_logit_processor custom_params custom_labels`]:
       'Addresses, code and switches inside the backend (vLLM, SGLang).',

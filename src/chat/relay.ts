@@ -17,10 +17,8 @@ import type { StreamOut } from '../http/client-stream.ts'
 import type { StopReason } from '../ledger/hold.ts'
 import { isErrorBody } from './backend-status.ts'
 import { isUnwanted, untilQuiet } from './deadline.ts'
-import { judgeEnding, terminal } from './endings.ts'
-import type { Ending } from './endings.ts'
-import { forgetBody, incomplete, outcome } from './generating.ts'
-import type { Generation } from './generating.ts'
+import { forgetBody, incomplete, judgeEnding, outcome, terminal } from './generating.ts'
+import type { Ending, Generation } from './generating.ts'
 import { Pacing } from './pacing.ts'
 
 export interface RelayEnd {

@@ -119,17 +119,15 @@ export const limits = z.strictObject({
   keep_alive: duration().prefault('75s').describe('How long an idle connection is kept.'),
   first_byte: duration()
     .prefault('30s')
-    .describe('If a backend has sent no content of a stream after this time, the client gets 200.'),
+    .describe(
+      'If a backend has sent no content of a stream after this time, the client gets 200 and heartbeats; from then on, errors are events of the stream.',
+    ),
   flush: duration({ min: 0, max: longestFlushMs })
     .prefault('0ms')
     .describe(
       'The longest time for which an event of a stream may wait, so that several are read and written at once; 0ms: none waits. The first content never waits, and no event waits whose stream is slower than this.',
     ),
-  session_first_event: duration()
-    .prefault('5s')
-    .describe(
-      'The same for a message of a session: from then on, errors are events of the stream.',
-    ),
+  session_first_event: duration().prefault('5s').describe('The same for a message of a session.'),
   session: bytes()
     .prefault('32MiB')
     .describe('All messages of one session together; a full session refuses new ones.'),

@@ -24,7 +24,7 @@ export const breaker = z.strictObject({
   cool_down: duration()
     .prefault('30s')
     .describe(
-      'Then one request is let through after a second, and if it fails, others after twice the time before, up to this time. Where no other target can be asked, one a second.',
+      'The longest time between two requests that try such a target. The first try is after a second; after each that fails, the time doubles. If no other target can be asked, one request a second tries.',
     ),
 })
 
@@ -53,7 +53,7 @@ export const queue = z.strictObject({
     .max(100_000)
     .default(256)
     .describe(
-      'So many requests may wait; when it is full, the account with most of them gives way.',
+      'So many requests may wait. When it is full, the account with most of them gives up its newest for an account that has fewer.',
     ),
   wait: duration().prefault('10s').describe('A request that has waited so long is refused.'),
 })
@@ -127,7 +127,7 @@ export const targetBlock = withLater(
     health_check: healthCheck
       .optional()
       .describe(
-        'Asks the target at intervals whether it is well, from each process; `{}` takes the defaults. Without it only requests tell.',
+        'Asks the target at intervals whether it is well, from each process; `{}` takes the defaults. Without it, the gateway knows a target only by the requests that it serves.',
       ),
     max_concurrency: maxConcurrency().describe(
       'Requests that the target has under way at most, from each gateway (its workers have a part each); without it any number.',
@@ -190,7 +190,7 @@ export const model = z.strictObject({
   cost: cost
     .optional()
     .describe(
-      'What you pay the backend, in balance tokens as in `price`, for `tollgate_cost_tokens_total` alone.',
+      'What you pay the backend, in balance tokens as in `price`, only for the metric `tollgate_cost_tokens_total`.',
     ),
   context_window: count()
     .max(1_000_000_000)

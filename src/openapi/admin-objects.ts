@@ -116,9 +116,9 @@ export const adminObjects: Readonly<Record<string, Fields>> = {
     state: text(
       '`up`, `loading`, `unhealthy`, `open` or `half_open`: [targets](targets.md#a-target-that-fails).',
     ),
-    since: seconds('When this was first seen.'),
+    since: seconds('When this gateway first saw the target in this state.'),
     open: whole('Requests under way from this gateway.'),
-    failures: whole('In a row.'),
+    failures: whole('Failures in a row.'),
   },
   Configuration: {
     object: oneOf('config'),
@@ -130,7 +130,7 @@ export const adminObjects: Readonly<Record<string, Fields>> = {
     object: oneOf('reload'),
     changes: listOf(
       anyObject(),
-      'Each with `path`, `from` (not with a new key), `to` (not with one that has gone), `needs_restart`; of a secret, both values are masked.',
+      'Each with `path`, `from` (absent for a new key), `to` (absent for a removed one) and `needs_restart`. Both values of a secret are masked.',
     ),
   },
   Readiness: {

@@ -39,7 +39,7 @@ export const billingRoutes: Operations = {
     },
     codes,
     after:
-      'With `type`, `model` or `key`, a page looks at 20,000 transactions at most. It may then have fewer rows, or none, with `has_more`, and `last_id` (with `before`: `first_id`) is where the next page begins: so take the cursor from there and not from the last row, and go on while `has_more` is true, also after a page without rows. CSV has no such bound.',
+      'With `type`, `model` or `key`, a page looks at 20,000 transactions at most. So it may have fewer rows than `limit`, or none, although `has_more` is true. Go on while `has_more` is true, with `last_id` as `after` (or `first_id` as `before`): take these from the page, not from its last row. CSV has no such bound.',
   },
   'GET /api/billing/usage': {
     id: 'getUsage',

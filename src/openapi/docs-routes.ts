@@ -19,7 +19,7 @@ export const docsRoutes: Operations = {
     title: 'This document',
     access: 'anybody',
     headers: ['If-None-Match'],
-    text: 'The routes of this port as an OpenAPI 3.1 document, those of plugins that are switched off and of your own left out. It names no models, plans or accounts.',
+    text: "The routes of this port as an OpenAPI 3.1 document. It leaves out routes of plugins that are switched off, and of plugins that are not the gateway's own. It names no models, plans or accounts.",
     replies: {
       200: { says: 'the document.', content: json({ type: 'object' }), headers: ['ETag'] },
       304: unchanged,

@@ -107,11 +107,11 @@ export const responseHeaders: readonly HeaderRow[] = [
   ),
   row(
     'Content-Disposition X-Content-Type-Options Content-Security-Policy Cross-Origin-Resource-Policy',
-    "On files: they keep a browser from running a file's content. All but the first also under `/account` and on `/docs`.",
+    "On files: they keep a browser from running a file's content. All except `Content-Disposition` also under `/account` and on `/docs`.",
   ),
   row(
     'Referrer-Policy Cross-Origin-Opener-Policy Content-Encoding',
-    'Under `/account`; the first also on `/docs`, the last on `/openapi.json`, too.',
+    'Under `/account`. `Referrer-Policy` also on `/docs`, `Content-Encoding` also on `/openapi.json`.',
   ),
   row(
     'Set-Cookie',

@@ -39,7 +39,7 @@ export const pageObjects: Readonly<Record<string, Fields>> = {
     id: id('acct', '`acct_…`'),
     name: text(),
     plan: text(),
-    status: oneOf('active', 'A suspended account is out.'),
+    status: oneOf('active', 'Always: a suspended account has no access.'),
     currency: orNull(
       inner(
         {
@@ -55,7 +55,7 @@ export const pageObjects: Readonly<Record<string, Fields>> = {
       inner({ id: text(), price, accepts, context_window, max_output_tokens }),
       'Models that chat and that the plan allows: `id`, `price`, `accepts`, `context_window`, `max_output_tokens`, as [models](#model) have them.',
     ),
-    login: oneOf('link oidc', 'How the customer has come in.'),
+    login: oneOf('link oidc', 'How the customer has logged in.'),
     playground_key_id: orNull(
       text(
         'The `key_id` of all keys of the playground in usage and transactions; null before the first.',

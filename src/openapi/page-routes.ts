@@ -151,7 +151,7 @@ export const pageRoutes: Operations = {
     id: 'finishOidc',
     title: 'Come back from the identity provider',
     access: 'anybody',
-    text: 'Only if `plugins.account.oidc` is set. Where the provider leads back to; it says what is in the query.',
+    text: 'Only if `plugins.account.oidc` is set. The provider sends the browser here after the log-in, with its own query.',
     replies: {
       303: {
         says: 'to `/account`, with the cookie of the log-in, or to `/account#error=` and a code: `login_refused`, `account_suspended`, `login_unavailable`, `ledger_unavailable`.',
@@ -160,11 +160,13 @@ export const pageRoutes: Operations = {
     },
     codes: {
       rate_limit_exceeded: ' after too many refused log-ins of an address',
-      concurrency_limit_exceeded: ' while an address has half of those that may run',
+      concurrency_limit_exceeded:
+        ' while one address has half of all the log-ins that may run at a time',
       overloaded: ' while too many run',
     },
     refusesWithPage: true,
-    after: 'These are pages, with `Retry-After`. The same address, loaded again later, lets in.',
+    after:
+      'These errors are shown as pages, with `Retry-After`. Loading the page again later goes on with the same log-in.',
   },
   'GET /account/api/me': {
     id: 'getCustomer',
@@ -194,7 +196,7 @@ export const pageRoutes: Operations = {
     replies: { 201: one('Key', 'the [key](#key) with its text in `key`.') },
     codes: {
       key_limit_reached:
-        ' if the list has `plugins.account.max_keys` keys (those that were revoked or have expired count for a day more)',
+        ' if the list has `plugins.account.max_keys` keys (a key that was revoked or has expired still counts for a day)',
     },
   }),
   'PATCH /account/api/keys/:id': write({
@@ -224,7 +226,7 @@ export const pageRoutes: Operations = {
     id: 'createPlaygroundKey',
     title: 'Make a key for the playground',
     body: noBody,
-    text: 'The key, with which the page itself calls the public API, has all models of the plan, works for an hour, stands in no list and ends with its log-in, however that ends. An account has half of `plugins.account.max_logins` at most: a further one ends the oldest. More than that in a minute are 429 `rate_limit_exceeded`.',
+    text: 'The page calls the public API with this key. It may use all models of the plan, works for an hour, is in no list and ends when its log-in ends. An account has at most half as many of these keys as `plugins.account.max_logins`: a further one ends the oldest. An account that makes more than that in a minute gets 429 `rate_limit_exceeded`.',
     replies: { 201: one('Playground key', 'a [playground key](#playground-key).') },
   }),
   'GET /account/api/balance': as('GET /api/billing/balance', {

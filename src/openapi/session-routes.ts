@@ -91,11 +91,11 @@ below, the body may have the parameters of Chat Completions ([parameters.md](par
 1, \`audio\`, \`function_call\`, \`functions\` and \`metadata\`.`,
     replies: {
       200: {
-        says: 'a [session stream](#session-streams), or the finished [message](#message). Both have `X-Message-Id`, `X-User-Message-Id` and `Content-Location`. With the header `Last-Event-ID` nothing is generated: the call reads a stream on, as the route for the stream does.',
+        says: 'a [session stream](#session-streams), or the finished [message](#message). Both have `X-Message-Id`, `X-User-Message-Id` and `Content-Location`. With the header `Last-Event-ID` nothing is generated: the call goes on reading a stream, as `GET …/stream` does.',
         content: { ...message, ...stream },
         headers: [...streamHeaders, 'x-tollgate-balance-low'],
       },
-      204: { says: 'with `Last-Event-ID`: nothing follows.' },
+      204: { says: 'only with `Last-Event-ID`: nothing follows that event.' },
     },
     codes: {
       ...backendCodes,
@@ -113,7 +113,7 @@ below, the body may have the parameters of Chat Completions ([parameters.md](par
       session_busy: ', with the running message in `message_id`',
     },
     passesRefusals: true,
-    after: `A refusal stores no message; until it is decided, lists and \`active_message_id\` may name one that will be gone. After the
+    after: `A refused call leaves no message. Until the gateway has refused it, lists and \`active_message_id\` may already show its messages. After the
 stream has begun, errors are events of the stream.`,
   },
   'GET /api/chat/sessions/:id/messages': {

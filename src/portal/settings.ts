@@ -36,7 +36,9 @@ const oidc = z.strictObject({
   issuer: z
     .string()
     .refine(isHttps, { error: 'write the https URL of the provider; http is for loopback' })
-    .describe('The identity provider, as its tokens name it; what it can do is read from there.'),
+    .describe(
+      'The identity provider, as its tokens name it; its addresses are read from there (OpenID Discovery).',
+    ),
   label: z
     .string()
     .max(60)
@@ -117,7 +119,7 @@ export const portalSettings = settingsOf('account', {
     .max(10_000)
     .default(100)
     .describe(
-      'Keys that an account may have in its list when a customer makes one on the page. Those that were revoked or have expired count for a day more.',
+      'Keys that an account may have in its list when a customer makes one on the page. A key that was revoked or has expired still counts for a day.',
     ),
   max_logins: z
     .int()
@@ -125,14 +127,14 @@ export const portalSettings = settingsOf('account', {
     .max(1000)
     .default(20)
     .describe(
-      'Log-ins that an account has at a time; a further one ends the oldest. For accounts that people share, as with an `account_claim` other than `sub`: more than there are people. It has half as many keys of the playground, and gets as many a minute.',
+      'Log-ins that an account has at a time; a further one ends the oldest. If people share an account, as with an `account_claim` other than `sub`, set more than there are people. An account has at most half as many keys of the playground, and can make as many a minute.',
     ),
   failures_per_minute_per_ip: z
     .int()
     .min(1)
     .default(60)
     .describe(
-      'How many wrong links and cookies a minute one address may send before further ones are answered 429. Log-ins that the identity provider refuses are counted by themselves, up to as many; above that it is not asked.',
+      'How many wrong links and cookies a minute one address may send before further ones are answered 429. Log-ins that the identity provider refuses have a count of their own with the same limit; beyond it, the provider is not asked.',
     ),
   oidc: oidc.optional().describe('People log in at this OpenID Connect provider.'),
 })

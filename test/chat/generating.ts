@@ -1,9 +1,11 @@
-// How the end of a generation is told to the plugins.
+// How the end of a generation is told to the plugins, and to its client (all of it on the wire: relay.ts).
 
 import t from 'tap'
-import { finishesAlone, outcome } from '../../src/chat/generating.ts'
+import { plainGrammar } from '../../src/chat/frames.ts'
+import { finishesAlone, outcome, terminal } from '../../src/chat/generating.ts'
 import type { Generation } from '../../src/chat/generating.ts'
 import type { ChatRequest } from '../../src/chat/request.ts'
+import { GatewayError } from '../../src/errors.ts'
 import type { Facts } from '../../src/exchange.ts'
 
 function ended(sentAtMs: number): { generation: Generation; facts: Facts } {
@@ -32,4 +34,24 @@ t.test('the usage is read if the model says so, or nothing else reports', async 
     t.equal(alone(undefined, stream), !stream)
     t.equal(alone('finish', stream, false), false, 'embeddings cost their prompt, which is known')
   }
+})
+
+const toldOf = Object({
+  x: { id: 'req_1' },
+  request: { row: { endpoint: 'chat' }, model: { id: 'm' } },
+  meter: { unfinished: [0, 2] },
+  grammar: plainGrammar,
+})
+
+t.test('each choice that has not ended gets its finish before [DONE]', async (t) => {
+  const frames = terminal(toldOf, { kind: 'length', cut: true })
+  t.match(frames, /"index":0.*"length".*\n\n.*"index":2.*"length".*\n\ndata: \[DONE\]\n\n$/)
+  t.notMatch(frames, /"index":1/)
+})
+
+t.test('an error is the last event, and who has left gets nothing', async (t) => {
+  const error = new GatewayError('upstream_incomplete')
+  t.match(terminal(toldOf, { kind: 'failed', error }), /^data: .*"upstream_incomplete".*\n\n$/)
+  t.equal(terminal(toldOf, { kind: 'complete' }), 'data: [DONE]\n\n')
+  t.equal(terminal(toldOf, { kind: 'left' }), '')
 })

@@ -168,11 +168,17 @@ export const edgeMutants: readonly Mutant[] = [
     'const clientLeft = error instanceof ClientLeft',
     'chat/generation.ts',
   ),
-  one('chat/generation.ts', 'if (relay) relay.stop(reason)', 'if (false) void 0'),
   one(
+    'chat/attempts.ts',
+    'if (relay) relay.stop(reason)',
+    'if (false) void 0',
     'chat/generation.ts',
+  ),
+  one(
+    'chat/attempts.ts',
     "else deadline.cancel(new GatewayError(reason === 'lost' ? 'ledger_unavailable' : reason))",
     "else deadline.cancel(new GatewayError('ledger_unavailable'))",
+    'chat/generation.ts',
   ),
   one(
     'chat/relay.ts',

@@ -131,8 +131,13 @@ export const storeMutants: readonly Mutant[] = [
   one('data/lock.ts', "return hasCode(error, 'EPERM')", 'return false'),
   one('sessions/streams/follower.ts', 'this.#failed = 0', ''),
   one('sessions/streams/generations.ts', 'if (generation.meter.finished) return', ''),
-  one('sessions/streams/streams.ts', 'if (x.left.aborted) stop()', ''),
-  one('sessions/streams/reader-slots.ts', 'if (hasLeft) return', ''),
+  one(
+    'sessions/streams/reader.ts',
+    'if (x.left.aborted) stop()',
+    '',
+    'sessions/streams/streams.ts',
+  ),
+  one('sessions/streams/reader.ts', 'if (hasLeft) return', ''),
   one(
     'sessions/lua/lost.lua',
     "if not owner then call('DEL', frames) end",

@@ -382,9 +382,10 @@ export const mutants: readonly Mutant[] = [
   one('sessions/streams/streams.ts', 'if (hasEnd) return undefined', ''),
   one('sessions/streams/streams.ts', 'if (state.isOpen) return state', 'return state'),
   one(
-    'sessions/streams/streams.ts',
+    'sessions/streams/reader.ts',
     'if (piece?.isLost) await rows.terminals.note(place, piece.next - 1)',
     '',
+    'sessions/streams/streams.ts',
   ),
   one('sessions/streams/follower.ts', 'if (isLost) await rows.terminals.note(place, next - 1)', ''),
   one(

@@ -100,7 +100,7 @@ function sendingOf(parts: SendParts, x: Exchange, limits: SendLimits): Serving {
       return await answer
     },
     done() {
-      parts.streams.leave(x)
+      parts.streams.readers.leave(x)
       return pending?.needsWithdrawal ? withdraw(parts, x, pending) : undefined
     },
   }
@@ -272,7 +272,7 @@ async function generate(
     headers: { ...streamHeaders(place), ...userHeader(pair) },
     async stream(out) {
       const { recording: source, done } = generation
-      await streams.write(out, x, { place, source, seq: 0, paid: done })
+      await streams.readers.write(out, x, { place, source, seq: 0, paid: done })
       await done
     },
   }

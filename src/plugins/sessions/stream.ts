@@ -20,7 +20,7 @@ export function streamRoutes(streams: Streams, book: SessionBook): readonly Rout
         const message = await messageOf(x)
         return message === null ? nothing : await resume(streams, x, { message })
       },
-      done: () => streams.leave(x),
+      done: () => streams.readers.leave(x),
     }),
   })
   return [

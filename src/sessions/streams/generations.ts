@@ -1,7 +1,7 @@
 // The messages that this process generates. A generation depends on its backend and on no client: it goes on when its
 // readers leave. Whatever happens, it ends in one place, with its message finished or withdrawn.
 
-import { begin, openRelay } from '../../chat/generation.ts'
+import { begin, openRelay } from '../../chat/attempts.ts'
 import { givenUp } from '../../chat/generating.ts'
 import type { Generation, GenerationOptions } from '../../chat/generating.ts'
 import { latin1, linesOf } from '../../chat/frames.ts'
@@ -10,8 +10,8 @@ import { GatewayError, asGatewayError, errorBody } from '../../errors.ts'
 import type { ErrorCode } from '../../errors.ts'
 import type { Answer, Exchange } from '../../exchange.ts'
 import { soon } from '../../sharing/patience.ts'
-import { ended, statusAfter, statusOf, usedBy } from './ended.ts'
-import type { FinalStatus } from './ended.ts'
+import { ended, statusAfter, statusOf, usedBy } from './assembly.ts'
+import type { FinalStatus } from './assembly.ts'
 import type { StoredMessage } from '../message.ts'
 import { Recording } from './recording.ts'
 import type { BeginRequest, MessagePlace, Owned, StreamRows } from './stream-rows.ts'

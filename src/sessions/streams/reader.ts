@@ -2,13 +2,136 @@
 // keeps, to what is generated now. A reader has a place and no frames: a slow client
 // falls behind and reads from Redis; its own response disconnects a stuck client.
 //
-// What ends it: the terminal was written · the client left · its place is no longer kept · the log broke
+// `Readers` has what all of them share: slots, turns at Redis, and how one is connected to its exchange.
+//
+// What ends a reader: the terminal was written · the client left · its place is no longer kept · the log broke
 
-import { GatewayError } from '../../errors.ts'
+import { latin1 } from '../../chat/frames.ts'
+import { GatewayError, errorBody } from '../../errors.ts'
+import type { Exchange } from '../../exchange.ts'
 import { heartbeat } from '../../http/sse.ts'
 import type { StreamOut } from '../../http/client-stream.ts'
+import { FairTurns } from '../../sharing/fair-turns.ts'
+import type { Slots } from '../../sharing/slots.ts'
+import { Follower } from './follower.ts'
+import { Numbered } from './frames.ts'
 import type { FrameLog, Piece } from './frames.ts'
-import type { StoredBytes } from './stream-rows.ts'
+import type { MessagePlace, StoredBytes, StreamRows } from './stream-rows.ts'
+
+export interface ReadersOptions {
+  readonly rows: Pick<StreamRows, 'frameBytes' | 'terminals'>
+  readonly heartbeatMs: number
+  /** For all readers of streams. */
+  readonly slots: Slots
+}
+
+/** A log; `join` and `leave` tell a follower that somebody reads it. */
+interface Source {
+  readonly log: FrameLog
+  join?(): void
+  leave?(): void
+}
+
+export interface StreamReading {
+  readonly place: MessagePlace
+  readonly source: Source
+  readonly seq: number
+  /** Settles when the generation that this reader pays for ends: until then, the reader needs no slot. */
+  readonly paid?: Promise<unknown>
+}
+
+/** 64 KiB for a reader at once: the bytes stay in memory while its client is slow. */
+const readerBatches = 2
+const readsAtOnce = 8
+
+/** Each exchange that reads has a slot of its account's, from before its answer until it ends; one that pays for the generation it reads needs none until that has ended. */
+export class Readers {
+  readonly #options: ReadersOptions
+  /** Limits reads of frames: a thousand replays must not fill the one connection to Redis, even to a distant, slow Redis. */
+  readonly #reads = new FairTurns(readsAtOnce)
+  readonly #leaving = new WeakMap<Exchange, () => void>()
+
+  constructor(options: ReadersOptions) {
+    this.#options = options
+  }
+
+  /** Takes a slot of the account until `leave`. Does nothing for an exchange that has one. */
+  take(x: Exchange, ref: string): void {
+    if (!this.#leaving.has(x)) this.#leaving.set(x, this.#options.slots.take(ref))
+  }
+
+  /** Called at the end of every exchange that may have opened a stream: not every opened stream is sent. */
+  leave(x: Exchange): void {
+    this.#leaving.get(x)?.()
+  }
+
+  /** Writes frames from `seq` on until the end, or until its client has left. */
+  async write(out: StreamOut, x: Exchange, reading: StreamReading): Promise<void> {
+    const { rows, heartbeatMs } = this.#options
+    const { place, source, seq, paid } = reading
+    const reader = new Reader(out, {
+      log: source.log,
+      from: seq,
+      heartbeatMs,
+      stored: async (from) => {
+        const piece = await this.stored(place, from, readerBatches)
+        if (piece?.isLost) await rows.terminals.note(place, piece.next - 1)
+        return piece
+      },
+      afterLost: (from) => {
+        // When the note fails, a client that asks again gets the terminal again.
+        rows.terminals.note(place, from).catch(() => undefined)
+        return { text: lostTerminal(x, place, from), next: from + 1 }
+      },
+    })
+    const stop = () => reader.stop()
+    x.left.addEventListener('abort', stop)
+    if (x.left.aborted) stop()
+    const onAbort = () => reader.cut()
+    if (source instanceof Follower) {
+      x.signal.addEventListener('abort', onAbort)
+      if (x.signal.aborted) onAbort()
+    }
+    source.join?.()
+    const leave = paid && this.takeAfter(paid, place.ref, onAbort)
+    try {
+      await reader.run()
+    } finally {
+      leave?.()
+      source.leave?.()
+      x.signal.removeEventListener('abort', onAbort)
+    }
+  }
+
+  /** When `paid` settles, the reader needs a slot; without one, it is cut off. Returns the function that the reader calls when it leaves. */
+  takeAfter(paid: Promise<unknown>, ref: string, cut: () => void): () => void {
+    let hasLeft = false
+    let leave: (() => void) | undefined
+    const onEnd = () => {
+      if (hasLeft) return
+      try {
+        leave = this.#options.slots.take(ref)
+      } catch {
+        cut()
+      }
+    }
+    paid.then(onEnd, onEnd)
+    return () => {
+      hasLeft = true
+      leave?.()
+    }
+  }
+
+  /** Frames in Redis from `seq` on, when the account has its turn. */
+  stored(place: MessagePlace, seq: number, batches: number): Promise<StoredBytes | undefined> {
+    return this.#reads.run(place.ref, () => this.#options.rows.frameBytes(place, seq, batches))
+  }
+}
+
+function lostTerminal({ id }: Exchange, { message }: MessagePlace, seq: number): string {
+  const data = errorBody(new GatewayError('upstream_incomplete'), id)
+  return new Numbered(message, seq).frame({ event: undefined, data: latin1(data) })
+}
 
 type StoredPiece = Omit<StoredBytes, 'isLost'>
 

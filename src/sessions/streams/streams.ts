@@ -1,48 +1,31 @@
 // The streams of messages, wherever they are generated: read from any place, cancel, look at an unfinished message.
 
 import { setTimeout as pause } from 'node:timers/promises'
-import { GatewayError, errorBody } from '../../errors.ts'
-import { latin1 } from '../../chat/frames.ts'
+import { GatewayError } from '../../errors.ts'
 import type { Answer, Exchange } from '../../exchange.ts'
-import { FairTurns } from '../../sharing/fair-turns.ts'
 import { soon } from '../../sharing/patience.ts'
-import type { Slots } from '../../sharing/slots.ts'
 import { ClientLeft } from '../../http/body.ts'
 import { sseHeaders } from '../../http/sse.ts'
 import type { StreamOut } from '../../http/client-stream.ts'
 import { Follower } from './follower.ts'
-import { FrameLog, Numbered } from './frames.ts'
+import { FrameLog } from './frames.ts'
 import type { Generations } from './generations.ts'
 import type { Lost } from './lost.ts'
 import type { StoredMessage } from '../message.ts'
 import type { MessageBook } from '../messages.ts'
-import { ReaderSlots } from './reader-slots.ts'
-import { Reader } from './reader.ts'
-import type { MessagePlace, StoredBytes, StreamRows, StreamState } from './stream-rows.ts'
+import { Readers } from './reader.ts'
+import type { ReadersOptions, StreamReading } from './reader.ts'
+import type { MessagePlace, StreamRows, StreamState } from './stream-rows.ts'
 
-export interface StreamsOptions {
+export interface StreamsOptions extends ReadersOptions {
   readonly rows: StreamRows
   readonly lost: Lost
   readonly generations: Generations
   readonly replayBytes: number
-  readonly heartbeatMs: number
   /** How long a repeated send waits until the first one can't be refused any more. */
   readonly openPatienceMs: number
-  /** For all readers of streams. */
-  readonly slots: Slots
   readonly messages: Pick<MessageBook, 'read' | 'check'>
 }
-
-/** A log; `join` and `leave` tell a follower that somebody reads it. */
-interface Source {
-  readonly log: FrameLog
-  join?(): void
-  leave?(): void
-}
-
-/** 64 KiB for a reader at once: the bytes stay in memory while its client is slow. */
-const readerBatches = 2
-const readsAtOnce = 8
 
 const pollMs = 100
 const cancelPolls = 50
@@ -55,18 +38,16 @@ const cancelWaitMs = 2000
 export class Streams {
   readonly #options: StreamsOptions
   readonly #followers = new Map<string, Follower>()
-  /** Limits reads of frames: a thousand replays must not fill the one connection to Redis, even to a distant, slow Redis. */
-  readonly #reads = new FairTurns(readsAtOnce)
-  readonly #slots: ReaderSlots
+  readonly readers: Readers
 
   constructor(options: StreamsOptions) {
     this.#options = options
-    this.#slots = new ReaderSlots(options.slots)
+    this.readers = new Readers(options)
   }
 
   /**
    * 200 with frames from `seq` on. Throws `stream_expired` and `invalid_last_event_id`; `undefined` where nothing follows.
-   * The reader has its slot until `leave`.
+   * The reader has its slot until `readers.leave`.
    */
   async open(x: Exchange, place: MessagePlace, from: From): Promise<Answer | undefined> {
     const { seq, isReplay } = from
@@ -85,49 +66,6 @@ export class Streams {
     const state = isReplay ? await this.#opened(x, place) : await this.#stateOf(place)
     if (state.isEnded) return await this.#replay(x, place, { state, seq })
     return await this.#answer(x, place, { source: this.#follow(place, state.next), seq })
-  }
-
-  /** Called at the end of every exchange that may have opened a stream: not every opened stream is sent. */
-  leave(x: Exchange): void {
-    this.#slots.leave(x)
-  }
-
-  /** Writes frames from `seq` on until the end, or until its client has left. */
-  async write(out: StreamOut, x: Exchange, reading: Reading): Promise<void> {
-    const { rows, heartbeatMs } = this.#options
-    const { place, source, seq, paid } = reading
-    const reader = new Reader(out, {
-      log: source.log,
-      from: seq,
-      heartbeatMs,
-      stored: async (from) => {
-        const piece = await this.#stored(place, from, readerBatches)
-        if (piece?.isLost) await rows.terminals.note(place, piece.next - 1)
-        return piece
-      },
-      afterLost: (from) => {
-        // When the note fails, a client that asks again gets the terminal again.
-        rows.terminals.note(place, from).catch(() => undefined)
-        return { text: lostTerminal(x, place, from), next: from + 1 }
-      },
-    })
-    const stop = () => reader.stop()
-    x.left.addEventListener('abort', stop)
-    if (x.left.aborted) stop()
-    const onAbort = () => reader.cut()
-    if (source instanceof Follower) {
-      x.signal.addEventListener('abort', onAbort)
-      if (x.signal.aborted) onAbort()
-    }
-    source.join?.()
-    const leave = paid && this.#slots.takeAfter(paid, place.ref, onAbort)
-    try {
-      await reader.run()
-    } finally {
-      leave?.()
-      source.leave?.()
-      x.signal.removeEventListener('abort', onAbort)
-    }
   }
 
   /** Returns the message as it ended, or as it is now when its owner does not react in time. */
@@ -162,7 +100,7 @@ export class Streams {
 
   /** Waits until the message can't be withdrawn any more: before, no send may be answered with its id. */
   async #opened(x: Exchange, place: MessagePlace): Promise<StreamState> {
-    this.#slots.take(x, place.ref)
+    this.readers.take(x, place.ref)
     const until = performance.now() + this.#options.openPatienceMs
     for (let poll = 0; performance.now() < until; poll++) {
       const isOwnerDue = poll % ownerPolls === 0
@@ -220,36 +158,24 @@ export class Streams {
   async #answer(
     x: Exchange,
     place: MessagePlace,
-    { source, seq }: Pick<Reading, 'source' | 'seq'>,
+    { source, seq }: Pick<StreamReading, 'source' | 'seq'>,
   ): Promise<Answer> {
-    this.#slots.take(x, place.ref)
+    this.readers.take(x, place.ref)
     await this.#checkKept(place, { source, seq })
-    const stream = (out: StreamOut) => this.write(out, x, { place, source, seq })
+    const stream = (out: StreamOut) => this.readers.write(out, x, { place, source, seq })
     return { status: 200, headers: streamHeaders(place), stream }
   }
 
   /** Throws before the stream begins when the frame `seq` is no longer kept. */
   async #checkKept(
     place: MessagePlace,
-    { source, seq }: Pick<Reading, 'source' | 'seq'>,
+    { source, seq }: Pick<StreamReading, 'source' | 'seq'>,
   ): Promise<void> {
     const here = source.log.from(seq, 1)?.text
-    const kept = here ?? (await this.#stored(place, seq, 1))?.bytes
+    const kept = here ?? (await this.readers.stored(place, seq, 1))?.bytes
     const isGone = kept === undefined || (kept.length === 0 && seq < source.log.next)
     if (isGone) expired(place)
   }
-
-  #stored(place: MessagePlace, seq: number, batches: number): Promise<StoredBytes | undefined> {
-    return this.#reads.run(place.ref, () => this.#options.rows.frameBytes(place, seq, batches))
-  }
-}
-
-interface Reading {
-  readonly place: MessagePlace
-  readonly source: Source
-  readonly seq: number
-  /** Settles when the generation that this reader pays for ends: until then, the reader needs no slot. */
-  readonly paid?: Promise<unknown>
 }
 
 interface From {
@@ -281,9 +207,4 @@ function nothingAfter(seq: number, { next }: { readonly next: number }): undefin
 
 function expired(place: MessagePlace): never {
   throw new GatewayError('stream_expired', { headers: { Location: messagePath(place) } })
-}
-
-function lostTerminal({ id }: Exchange, { message }: MessagePlace, seq: number): string {
-  const data = errorBody(new GatewayError('upstream_incomplete'), id)
-  return new Numbered(message, seq).frame({ event: undefined, data: latin1(data) })
 }

@@ -4,10 +4,13 @@
 import { mock } from 'node:test'
 import t from 'tap'
 import type { Test } from 'tap'
+import type { Exchange } from '../../../src/exchange.ts'
 import { newId } from '../../../src/ids.ts'
 import { FrameLog } from '../../../src/sessions/streams/frames.ts'
-import { Reader } from '../../../src/sessions/streams/reader.ts'
+import { Reader, Readers } from '../../../src/sessions/streams/reader.ts'
 import type { ReaderOptions } from '../../../src/sessions/streams/reader.ts'
+import { createSlots } from '../../../src/sharing/slots.ts'
+import { SharedPool } from '../../../src/sharing/shared-pool.ts'
 import { Client, framesOf, openStreams } from '../../fixtures/stream.ts'
 import { seeded } from '../../fixtures/random.ts'
 import { until } from '../../fixtures/until.ts'
@@ -220,4 +223,55 @@ t.test('who has left is given no more comments, and nor is who has the end', asy
   mock.timers.tick(5000)
   t.equal(leaver.client.text, ':\n')
   t.equal(cut.client.text, '')
+})
+
+const newExchange = () => ({}) as unknown as Exchange
+
+/** Readers of whom an account may have one. */
+const oneAtATime = async (t: Test) => {
+  const { rows } = await openStreams(t)
+  const slots = createSlots({ most: 1, pool: new SharedPool(100) })
+  return new Readers({ rows, slots, heartbeatMs: 60_000 })
+}
+
+t.test('an exchange has one slot until it ends', async (t) => {
+  const readers = await oneAtATime(t)
+  const [first, second] = [newExchange(), newExchange()]
+  readers.take(first, 'a')
+  readers.take(first, 'a')
+  t.throws(() => readers.take(second, 'a'))
+  readers.leave(second)
+  t.throws(() => readers.take(second, 'a'), 'it had none to give back')
+  readers.leave(first)
+  readers.take(second, 'a')
+})
+
+t.test('who pays needs a slot when what was paid for has ended', async (t) => {
+  const readers = await oneAtATime(t)
+  const [other, next] = [newExchange(), newExchange()]
+  readers.take(other, 'a')
+  const paid = Promise.withResolvers<void>()
+  let cuts = 0
+  const leave = readers.takeAfter(paid.promise, 'a', () => cuts++)
+  t.equal(cuts, 0)
+  paid.reject(new Error('an end, too'))
+  await paid.promise.catch(() => undefined)
+  t.equal(cuts, 1, 'there is none left')
+  leave()
+  readers.leave(other)
+  const again = readers.takeAfter(Promise.resolve(), 'a', () => cuts++)
+  await Promise.resolve()
+  t.throws(() => readers.take(next, 'a'), 'it has the slot')
+  again()
+  readers.take(next, 'a')
+  t.equal(cuts, 1)
+})
+
+t.test('who has left before takes none', async (t) => {
+  const readers = await oneAtATime(t)
+  const leave = readers.takeAfter(Promise.resolve(), 'a', () => t.fail('cut off'))
+  leave()
+  await Promise.resolve()
+  readers.take(newExchange(), 'a')
+  t.pass('it is free')
 })

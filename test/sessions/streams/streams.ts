@@ -360,7 +360,7 @@ t.test('who has left takes no place when what it paid for ends', async (t) => {
     if (leaves === 'before') leaving.abort()
     const reading = { place: owned, source, seq: 0, paid: paid.promise }
     let isOver = false
-    void streams.write(new Client(), x, reading).then(() => (isOver = true))
+    void streams.readers.write(new Client(), x, reading).then(() => (isOver = true))
     leaving.abort()
     await until(() => isOver)
     paid.resolve()
