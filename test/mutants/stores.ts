@@ -119,7 +119,7 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/lua/settle.lua',
-    "call('HINCRBY', account_key, 'open:' .. key_id, -1)",
+    'sums = { open_field(key_id), int(account.open_of_key - 1) }',
     '',
     'ledger/ledger.ts',
   ),

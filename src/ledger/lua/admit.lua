@@ -30,7 +30,6 @@ wanted, min, tokens, fewest = number(wanted), number(min), number(tokens), numbe
 shares = number(shares)
 
 local now = now_ms()
-local account = read_account()
 local key
 if is_reopening then
   local found = call('HMGET', key_key, 'budget', 'budget_of')
@@ -38,10 +37,12 @@ if is_reopening then
 else
   key = read_key(key_key)
 end
+local account = read_account(key.id)
 if not account.id or not key.id then return { 'invalid_api_key', now, 0 } end
 if not is_reopening and account.plan ~= plan then return { 'plan', now, account.plan } end
 
 local reap = find_expired(account, now, lease)
+local open_of_key = account.open_of_key - (reap.by_key[key.id] or 0)
 
 local minute = math.floor(now / MINUTE_MS)
 if account.minute ~= minute then account.requests, account.tokens = 0, 0 end
@@ -86,11 +87,7 @@ local function find_limit()
     local running = call('HLEN', hold_rows) - #reap.charges
     if over(running + 1, tonumber(concurrency)) then return 'concurrency_limit_exceeded', 'account' end
   end
-  if key.concurrency then
-    local of_key = number(call('HGET', account_key, 'open:' .. key.id))
-      - (reap.by_key[key.id] or 0)
-    if over(of_key + 1, key.concurrency) then return 'concurrency_limit_exceeded', 'key' end
-  end
+  if over(open_of_key + 1, key.concurrency) then return 'concurrency_limit_exceeded', 'key' end
   return nil
 end
 
@@ -177,19 +174,21 @@ end
 account.reserved = account.reserved + amount
 take_budgets(account, budgets, amount)
 local windows = changed_fields(account)
+local open_holds = int(open_of_key + 1)
 if is_reopening or is_excused then
-  call('HSET', account_key, 'reserved', int(account.reserved), unpack(windows))
+  call('HSET', account_key, 'reserved', int(account.reserved), open_field(key.id), open_holds,
+    unpack(windows))
 else
   account.requests, account.tokens = account.requests + 1, account.tokens + counted
   key.requests, key.tokens = key.requests + 1, key.tokens + counted
   call('HSET', account_key, 'reserved', int(account.reserved), 'minute', int(minute),
-    'requests', int(account.requests), 'tokens', int(account.tokens), unpack(windows))
+    'requests', int(account.requests), 'tokens', int(account.tokens), open_field(key.id), open_holds,
+    unpack(windows))
   if key.rpm or key.tpm then
     call('HSET', key_key, 'minute', int(minute), 'requests', int(key.requests),
       'tokens', int(key.tokens))
   end
 end
-call('HINCRBY', account_key, 'open:' .. key.id, 1)
 call('HSET', hold_rows, id, int(amount) .. ' 0 0 0 0 ' .. key.id .. ' '
   .. with_hold_windows(tail, budgets, nil, 0))
 call('ZADD', hold_leases, int(now + lease), id)

@@ -82,16 +82,23 @@ local function draw_beyond_balance(account)
   return draw_allowance(account, math.max(0, over))
 end
 
-local function read_account()
+-- The field of the account that counts the open holds of a key.
+local function open_field(key_id)
+  return 'open:' .. key_id
+end
+
+-- `key_id`: of the key whose open holds are wanted.
+local function read_account(key_id)
   local found = call('HMGET', account_key, 'id', 'name', 'status', 'plan', 'granted', 'spent',
-    'reserved', 'minute', 'requests', 'tokens', 'owed', 'allowance', 'budget', 'window')
+    'reserved', 'minute', 'requests', 'tokens', 'owed', 'allowance', 'budget', 'window',
+    open_field(key_id or ''))
   local owed = number(found[11])
   return {
     id = found[1], name = found[2] or '', status = found[3], plan = found[4] or 'default',
     granted = number(found[5]), spent = number(found[6]), reserved = number(found[7]),
     minute = number(found[8]), requests = number(found[9]), tokens = number(found[10]),
     owed = owed, owed_before = owed, allowance = read_allowance(found[12]),
-    budget = found[13], window_text = found[14],
+    budget = found[13], window_text = found[14], open_of_key = number(found[15]),
   }
 end
 

@@ -16,7 +16,10 @@ total, prompt, cached = number(total), number(prompt), number(cached)
 completion, estimate, minute = number(completion), number(estimate), number(minute)
 
 local now = now_ms()
-local account = read_account()
+local row = call('HGET', hold_rows, id)
+-- The row knows the key, also where the order undoes an admission whose key nobody knows.
+if row then key_id = match(row, '^%d+ %d+ %d+ %d+ %d+ (%S+)') end
+local account = read_account(key_id)
 if not account.id then return { 'account_not_found', now } end
 local settled = settled_of(id)
 local mark, waived, counted_before =
@@ -25,7 +28,6 @@ if mark and string.sub(mark, 1, 1) == 's' then
   local charge, owed = match(mark, '^s (%d+) (%d+)$')
   return { 'ok', now, charge, owed, int(account.granted - account.spent), 1 }
 end
-local row = call('HGET', hold_rows, id)
 if not row and not mark and now - made_at(id) > DAY_MS then return { 'late', now } end
 -- The books of a deleted account are closed.
 if not row and call('HEXISTS', account_key, 'written_off') == 1 then return { 'late', now } end
@@ -33,9 +35,7 @@ if not row and call('HEXISTS', account_key, 'written_off') == 1 then return { 'l
 local of_key = call('HMGET', key_key, 'minute', 'tokens', 'budget', 'budget_of')
 local held, hold_windows = 0, nil
 if row then
-  local amount, owner = match(row, '^(%d+) %d+ %d+ %d+ %d+ (%S+)')
-  held = number(amount)
-  key_id = owner
+  held = number(match(row, '^%d+'))
   hold_windows = read_hold_windows(row)
 else
   hold_windows = running_windows(account, { id = key_id, budget = of_key[3], budget_of = of_key[4] })
@@ -58,9 +58,10 @@ local charged = int(charge.total)
 call('HDEL', hold_rows, id)
 call('HSET', settled, id, 's ' .. charged .. ' ' .. int(charge.owed))
 call('EXPIRE', settled, MARK_SECONDS)
+local sums = {}
 if row then
   call('ZREM', hold_leases, id)
-  call('HINCRBY', account_key, 'open:' .. key_id, -1)
+  sums = { open_field(key_id), int(account.open_of_key - 1) }
 end
 write_charge(charge)
 write_usage(usage_hour, usage_day, charge)
@@ -69,10 +70,10 @@ write_repayment(repaid)
 -- The limit counted an estimate. While the same minute lasts, the real count replaces the estimate.
 local correction = prompt + completion - estimate
 if account.minute == minute and correction ~= 0 then
-  write_sums(account, 'tokens', int(math.max(0, account.tokens + correction)))
-else
-  write_sums(account)
+  sums[#sums + 1] = 'tokens'
+  sums[#sums + 1] = int(math.max(0, account.tokens + correction))
 end
+write_sums(account, unpack(sums))
 if number(of_key[1]) == minute and correction ~= 0 then
   call('HSET', key_key, 'tokens', int(math.max(0, number(of_key[2]) + correction)))
 end
