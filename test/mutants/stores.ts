@@ -119,6 +119,12 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/lua/settle.lua',
+    'if not is_own_hour(id, now) then',
+    'if false then',
+    'ledger/orders.ts',
+  ),
+  one(
+    'ledger/lua/settle.lua',
     'sums = { open_field(key_id), int(account.open_of_key - 1) }',
     '',
     'ledger/ledger.ts',

@@ -22,8 +22,8 @@ if row then key_id = match(row, '^%d+ %d+ %d+ %d+ %d+ (%S+)') end
 local account = read_account(key_id)
 if not account.id then return { 'account_not_found', now } end
 local settled = settled_of(id)
-local mark, waived, counted_before =
-  unpack(call('HMGET', settled, id, waived_field(id), counted_field(id)))
+local mark, waived, counted_before, kept =
+  unpack(call('HMGET', settled, id, waived_field(id), counted_field(id), KEPT))
 if mark and string.sub(mark, 1, 1) == 's' then
   local charge, owed = match(mark, '^s (%d+) (%d+)$')
   return { 'ok', now, charge, owed, int(account.granted - account.spent), 1 }
@@ -56,8 +56,16 @@ local charged = int(charge.total)
 
 -- First, so that the script runs when Redis' memory is full, as `write_when_full` does.
 call('HDEL', hold_rows, id)
-call('HSET', settled, id, 's ' .. charged .. ' ' .. int(charge.owed))
-call('EXPIRE', settled, MARK_SECONDS)
+mark = 's ' .. charged .. ' ' .. int(charge.owed)
+if not is_own_hour(id, now) then
+  call('HSET', settled, id, mark)
+  call('EXPIRE', settled, MARK_SECONDS)
+elseif not kept then
+  call('HSET', settled, id, mark, KEPT, '1')
+  call('EXPIRE', settled, MARK_SECONDS)
+else
+  call('HSET', settled, id, mark)
+end
 local sums = {}
 if row then
   call('ZREM', hold_leases, id)
