@@ -118,6 +118,18 @@ export const storeMutants: readonly Mutant[] = [
     'ledger/limits.ts',
   ),
   one(
+    'ledger/lua/admit.lua',
+    'if short and is_open() then short = nil end',
+    '',
+    'ledger/ledger.ts',
+  ),
+  one(
+    'ledger/lua/admit.lua',
+    "if call('HSETNX', hold_rows, id, row) == 0 then",
+    "if call('HSETNX', hold_rows, id, row) > 1 then",
+    'ledger/ledger.ts',
+  ),
+  one(
     'ledger/lua/settle.lua',
     'if not is_own_hour(id, now) then',
     'if false then',

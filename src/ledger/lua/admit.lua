@@ -91,13 +91,18 @@ local function find_limit()
   return nil
 end
 
-local row, mark = call('HGET', hold_rows, id), call('HGET', settled_of(id), id)
+local mark, is_reaped = call('HGET', settled_of(id), id), false
 -- The hold itself may be among those that this call reaps.
 for _, charge in ipairs(reap.charges) do
-  if charge.id == id then row, mark = false, charge.mark end
+  if charge.id == id then mark, is_reaped = charge.mark, true end
 end
-local is_open = row ~= false
 local before = read_reaped(mark)
+
+-- Whether an earlier call has made this hold. Hardly any request is sent twice, so this is read only before a refusal; for
+-- the others, HSETNX tells it below.
+local function is_open()
+  return not is_reaped and call('HEXISTS', hold_rows, id) == 1
+end
 
 -- Returns the error code of a refusal for another reason than limits and money, or nil.
 local function find_denial()
@@ -127,7 +132,7 @@ local renews_at = 0
 
 -- Returns the error code of what the request has too little of, and what that is, or nil.
 local function find_shortage()
-  if is_reopening or is_open then return nil end
+  if is_reopening then return nil end
   local limit, reached = find_limit()
   if limit then return limit, reached end
   if available_of(account) < min or (account.owed > 0 and wanted > 0) then
@@ -146,6 +151,7 @@ end
 
 local short, which = nil, ''
 if not denial then short, which = find_shortage() end
+if short and is_open() then short = nil end
 local is_excused = short ~= nil and is_shadow(tail)
 local refused = denial
 if not is_excused then refused = denial or short end
@@ -155,7 +161,7 @@ local is_refused_for_holds = short == 'insufficient_balance' or short == 'budget
   or short == 'concurrency_limit_exceeded'
 local gets_less = not refused and amount < wanted
 -- The expired holds that are left may have what this one needs.
-local needs_more_reaping = reap.more and not is_open and (is_refused_for_holds or gets_less)
+local needs_more_reaping = reap.more and (is_refused_for_holds or gets_less) and not is_open()
 
 write_reaping(account, reap)
 write_renewal(account, renewal)
@@ -165,14 +171,16 @@ if refused then
     int(renews_at), account.reserved > 0 and 1 or 0)
 end
 if not is_reopening then touch_key(key_key, key, now) end
-if is_open then
-  local held = number(match(row, '^%d+'))
+
+take_budgets(account, budgets, amount)
+local row = int(amount) .. ' 0 0 0 0 ' .. key.id .. ' ' .. with_hold_windows(tail, budgets, nil, 0)
+if call('HSETNX', hold_rows, id, row) == 0 then
+  local held = number(match(call('HGET', hold_rows, id), '^%d+'))
   return answer('ok', int(held), int(before.charge), account.id, account.name, account.plan, key.id,
     int(account.owed), shown_most, '', int(available + held))
 end
 
 account.reserved = account.reserved + amount
-take_budgets(account, budgets, amount)
 local windows = changed_fields(account)
 local open_holds = int(open_of_key + 1)
 if is_reopening or is_excused then
@@ -189,8 +197,6 @@ else
       'tokens', int(key.tokens))
   end
 end
-call('HSET', hold_rows, id, int(amount) .. ' 0 0 0 0 ' .. key.id .. ' '
-  .. with_hold_windows(tail, budgets, nil, 0))
 call('ZADD', hold_leases, int(now + lease), id)
 return answer('ok', int(amount), int(before.charge), account.id, account.name, account.plan, key.id,
   int(account.owed), shown_most, is_excused and short or '', int(available))
