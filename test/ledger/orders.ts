@@ -45,10 +45,10 @@ t.test('an order is sent with prompt, cached and completion after its charge', a
   const { sent, scripts } = recording()
   const counts = { prompt: 30, cached: 10, completion: 4 }
   await sendOrder(scripts, { ...releaseOrder('r', 'h', 'i'), ...counts, charge: 9, counted: 50 })
-  t.strictSame(sent, [['i 9 30 10 4 50 0 0', '- -', '', '{}']])
+  t.strictSame(sent, [['i 9 30 10 4 50 0 0 1', '- -', '', '{}']])
 })
 
-t.test('an order of an older spool, without what is implausible, can be sent', async (t) => {
+t.test('an order of an older spool, without what is newer, can be sent', async (t) => {
   const { sent, scripts } = recording()
   const order = releaseOrder('r', 'h', id)
   for (const one of [order, { ...order, implausible: 9 }]) {
@@ -56,7 +56,7 @@ t.test('an order of an older spool, without what is implausible, can be sent', a
   }
   t.match(
     sent.map(([numbers]) => numbers),
-    [/^\S+ 0 0 0 0 0 0 0$/, /^\S+ 0 0 0 0 0 0 9$/],
+    [/^\S+ 0 0 0 0 0 0 0 1$/, /^\S+ 0 0 0 0 0 0 9 1$/],
   )
 })
 
@@ -144,6 +144,7 @@ t.test('an order says all that a Redis without the hold needs to charge', async 
       minute: 7,
       implausible: 8,
       keyId: 'k',
+      keyHasLimits: false,
       model: 'm%2F1',
       flags: 'ec',
       meta: '{"a":1}',

@@ -131,6 +131,12 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/lua/settle.lua',
+    "if had_limits == '1' or not row then",
+    'if not row then',
+    'ledger/limits.ts',
+  ),
+  one(
+    'ledger/lua/settle.lua',
     'if not is_own_hour(id, now) then',
     'if false then',
     'ledger/orders.ts',

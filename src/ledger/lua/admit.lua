@@ -14,7 +14,7 @@
 --          charged before, account id, name, plan, key id, what the account owes,
 --          the lower token limit of account and key (-1 = none): no more than this was counted;
 --          the error code with which shadow mode would have refused, else '';
---          what was available before this hold
+--          what was available before this hold; 1 = the key has limits of requests or tokens of its own
 --      | plan, now, actual | again, now, reaped | clock, now: Redis' time is in none of the windows of 8
 --      | <error code>, now, reaped, limit of requests, remaining, limit of tokens, remaining, which, available,
 --          account id, key id, what the account owes, the lower token limit, when the budget is renewed (0 = it is
@@ -72,6 +72,7 @@ end
 -- fewest tokens that suffice are not more than that.
 local most_tokens = math.min(tonumber(tpm) or math.huge, key.tpm or math.huge)
 local counted = math.min(tokens, math.max(fewest, most_tokens))
+local has_limits = (key.rpm or key.tpm) and 1 or 0
 local shown_most = most_tokens < math.huge and most_tokens or -1
 
 -- Returns the error code and the name of the first limit that is reached, or nil.
@@ -177,7 +178,7 @@ local row = int(amount) .. ' 0 0 0 0 ' .. key.id .. ' ' .. with_hold_windows(tai
 if call('HSETNX', hold_rows, id, row) == 0 then
   local held = number(match(call('HGET', hold_rows, id), '^%d+'))
   return answer('ok', int(held), int(before.charge), account.id, account.name, account.plan, key.id,
-    int(account.owed), shown_most, '', int(available + held))
+    int(account.owed), shown_most, '', int(available + held), has_limits)
 end
 
 account.reserved = account.reserved + amount
@@ -192,11 +193,11 @@ else
   call('HSET', account_key, 'reserved', int(account.reserved), 'minute', int(minute),
     'requests', int(account.requests), 'tokens', int(account.tokens), open_field(key.id), open_holds,
     unpack(windows))
-  if key.rpm or key.tpm then
+  if has_limits == 1 then
     call('HSET', key_key, 'minute', int(minute), 'requests', int(key.requests),
       'tokens', int(key.tokens))
   end
 end
 call('ZADD', hold_leases, int(now + lease), id)
 return answer('ok', int(amount), int(before.charge), account.id, account.name, account.plan, key.id,
-  int(account.owed), shown_most, is_excused and short or '', int(available))
+  int(account.owed), shown_most, is_excused and short or '', int(available), has_limits)

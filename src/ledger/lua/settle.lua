@@ -3,14 +3,14 @@
 -- unless the meta says that the hold was made in shadow mode: then that is waived.
 -- KEYS: account, hold leases, hold rows, journal, key
 -- ARGV: 1 `<hold id> <total charge> <prompt> <cached> <completion> <tokens counted for the limit at admission>
---       <their minute> <implausible>`;
+--       <their minute> <implausible> <1 = its key had limits of its own>`;
 --       2 `<key id> <model percent-encoded>`; 3 flags: e estimated, c cut; 4 meta
 -- Reply: ok, now, charge, owed of it, balance, 1 = it was settled before
 --      | late, now | account_not_found, now
 
 local key_key, flags, meta = KEYS[5], ARGV[3], ARGV[4]
-local id, total, prompt, cached, completion, estimate, minute, implausible =
-  match(ARGV[1], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+local id, total, prompt, cached, completion, estimate, minute, implausible, had_limits =
+  match(ARGV[1], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d)$')
 local key_id, model = match(ARGV[2], '^(%S+) (%S+)$')
 total, prompt, cached = number(total), number(prompt), number(cached)
 completion, estimate, minute = number(completion), number(estimate), number(minute)
@@ -32,7 +32,11 @@ if not row and not mark and now - made_at(id) > DAY_MS then return { 'late', now
 -- The books of a deleted account are closed.
 if not row and call('HEXISTS', account_key, 'written_off') == 1 then return { 'late', now } end
 
-local of_key = call('HMGET', key_key, 'minute', 'tokens', 'budget', 'budget_of')
+-- Of most keys nothing is needed here.
+local of_key = {}
+if had_limits == '1' or not row then
+  of_key = call('HMGET', key_key, 'minute', 'tokens', 'budget', 'budget_of')
+end
 local held, hold_windows = 0, nil
 if row then
   held = number(match(row, '^%d+'))
