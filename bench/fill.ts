@@ -8,6 +8,7 @@ import { keyReader } from '../src/accounts/api-key.ts'
 import type { Plan } from '../src/config/config.ts'
 import { newId } from '../src/ids.ts'
 import { createLedger } from '../src/ledger/ledger.ts'
+import type { Hold } from '../src/ledger/hold.ts'
 import type { Ledger } from '../src/ledger/ledger.ts'
 import { charge, parsePrice } from '../src/ledger/price.ts'
 import type { RedisLink } from '../src/redis/connect.ts'
@@ -71,7 +72,7 @@ export async function fill(
   return some
 }
 
-const plan: Plan = {
+export const plan: Plan = {
   requestsPerMinute: 1e9,
   tokensPerMinute: 1e12,
   concurrency: 1e5,
@@ -83,10 +84,20 @@ const plan: Plan = {
 const price = parsePrice('1 4')
 const counts = { prompt: 30, cached: 0, completion: 20 }
 
+/** The account and the key of a request. */
+export interface Caller {
+  readonly ref: string
+  readonly hmac: string
+}
+
 /** One request, as the gateway books it. */
-async function spend(ledger: Ledger, caller: { ref: string; hmac: string }): Promise<void> {
+async function spend(ledger: Ledger, caller: Caller): Promise<void> {
+  await endHold(ledger, await makeHold(ledger, caller))
+}
+
+export function makeHold(ledger: Ledger, caller: Caller): Promise<Hold> {
   const requestId = newId('req')
-  const hold = await ledger.admit({
+  return ledger.admit({
     ...caller,
     scope: 'chat',
     holdId: requestId.slice('req_'.length),
@@ -97,5 +108,8 @@ async function spend(ledger: Ledger, caller: { ref: string; hmac: string }): Pro
     model: 'bench',
     meta: { requestId, price },
   })
+}
+
+export async function endHold(ledger: Ledger, hold: Hold): Promise<void> {
   await ledger.settle(hold, { ...counts, charge: charge(price, counts) })
 }

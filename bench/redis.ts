@@ -24,6 +24,8 @@ export interface RedisCommands {
   readonly scripts: number
   /** All commands, with those that scripts ran inside Redis. */
   readonly all: number
+  /** The time that the scripts took, µs. */
+  readonly scriptMicros: number
 }
 
 export async function startRedis(folder: string): Promise<Redis> {
@@ -57,16 +59,21 @@ export async function startRedis(folder: string): Promise<Redis> {
   }
 }
 
+const commandLine = /cmdstat_([^:]+):calls=(\d+),usec=(\d+)/g
+
 async function readCommands(socket: string): Promise<RedisCommands> {
   const stats = await info(socket, 'commandstats')
   let scripts = 0
   let all = 0
-  for (const [, name = '', calls] of stats.matchAll(/cmdstat_([^:]+):calls=(\d+)/g)) {
+  let scriptMicros = 0
+  for (const [, name = '', calls, micros] of stats.matchAll(commandLine)) {
     if (name === 'info' || name === 'ping') continue
     all += Number(calls)
-    if (/^(evalsha|eval|fcall)$/.test(name)) scripts += Number(calls)
+    if (!/^(evalsha|eval|fcall)$/.test(name)) continue
+    scripts += Number(calls)
+    scriptMicros += Number(micros)
   }
-  return { scripts, all }
+  return { scripts, all, scriptMicros }
 }
 
 function info(socket: string, section: string): Promise<string> {

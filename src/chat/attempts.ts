@@ -38,8 +38,11 @@ export function begin(x: Exchange, options: GenerationOptions): Generation {
     cancelled: undefined,
     ...emptyAttempt(x, request),
   }
-  x.stop = (reason) => stop(generation, reason)
-  x.pause = (until) => generation.relay?.pause(until)
+  // No function is written behind `x.… =`: V8 makes such a function in the old generation, where it keeps the exchange alive.
+  const stopThis: Exchange['stop'] = (reason) => stop(generation, reason)
+  const pauseThis: Exchange['pause'] = (until) => generation.relay?.pause(until)
+  x.stop = stopThis
+  x.pause = pauseThis
   return generation
 }
 

@@ -84,8 +84,18 @@ export function admitCall(request: AdmitRequest) {
     },
     read: (reply: Answered<'admit'>): AdmitAnswer => readAdmitAnswer(reply, request),
     holdOf(granted: AdmitGranted): Hold {
-      const { limits, accountId, accountName, plan, keyId, wouldRefuse, available } = granted
-      const found = { accountId, accountName, plan, keyId, limits, wouldRefuse, available }
+      const { limits, accountId, accountName, plan, keyId, keyHasLimits } = granted
+      const { wouldRefuse, available } = granted
+      const found = {
+        accountId,
+        accountName,
+        plan,
+        keyId,
+        keyHasLimits,
+        limits,
+        wouldRefuse,
+        available,
+      }
       const minute = Math.floor(granted.nowMs / minuteMs)
       const countedTokens = Math.min(tokens, granted.mostTokens)
       const asked = { id: holdId, ref, hmac, ...note, countedTokens, minute, isShadow }
@@ -185,6 +195,7 @@ function granted(reply: Reply) {
     wouldRefuse: excusable.find((code) => code === textAt(reply, 15)),
     /** Balance tokens that were available before this hold. */
     available: numberAt(reply, 16),
+    keyHasLimits: numberAt(reply, 17) > 0,
     nowMs: reply.nowMs,
   }
 }

@@ -33,6 +33,8 @@ export interface HoldFields {
   readonly accountId: string
   readonly accountName: string
   readonly keyId: string
+  /** The key had limits of requests or tokens a minute of its own. */
+  readonly keyHasLimits: boolean
   readonly plan: string
   /** Model id, percent-encoded. */
   readonly model: string

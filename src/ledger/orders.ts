@@ -24,6 +24,8 @@ export interface SettleOrder extends TokenCounts {
   /** Balance tokens that were reported and not charged. Missing in spools of older versions. */
   readonly implausible?: number
   readonly keyId: string
+  /** The key's own limits may have counted tokens. Missing in spools of older versions, and where nobody knows: then they may. */
+  readonly keyHasLimits?: boolean
   readonly model: string
   /** `e` estimated, `c` cut. */
   readonly flags: string
@@ -82,7 +84,8 @@ export function createSettle({ outbox, onEnded }: SettlingOptions): Settle {
 }
 
 export function settleOrder(hold: Hold, ending: Settlement): SettleOrder {
-  const { id, ref, hmac, keyId, model, meta, countedTokens, minute, wouldRefuse } = hold.fields
+  const { id, ref, hmac, keyId, keyHasLimits, model, meta, countedTokens, minute, wouldRefuse } =
+    hold.fields
   hold.watch(() => ending)
   const used = wholeCounts(ending)
   // What would have been refused was not counted at admission, so there is no count to correct.
@@ -98,6 +101,7 @@ export function settleOrder(hold: Hold, ending: Settlement): SettleOrder {
     minute,
     implausible: wholeAmount(ending.implausible ?? 0),
     keyId,
+    keyHasLimits,
     model,
     flags: `${ending.estimated ? 'e' : ''}${ending.cut ? 'c' : ''}`,
     meta,
@@ -129,9 +133,10 @@ export function sendOrder(
 
 function sendSettle(scripts: LedgerScripts, order: SettleOrder): Promise<OrderReply> {
   const { ref, hmac, id, charge, prompt, cached, completion } = order
-  const { counted, minute, implausible = 0, keyId, model, flags, meta } = order
+  const { counted, minute, implausible = 0, keyId, keyHasLimits = true, model, flags, meta } = order
   const used = `${id} ${charge} ${prompt} ${cached} ${completion}`
-  const args = [`${used} ${counted} ${minute} ${implausible}`, `${keyId} ${model}`, flags, meta]
+  const counts = `${counted} ${minute} ${implausible} ${keyHasLimits ? 1 : 0}`
+  const args = [`${used} ${counts}`, `${keyId} ${model}`, flags, meta]
   return scripts.run('settle', [...accountKeys(ref), keys.key(ref, hmac)], args)
 }
 

@@ -13,9 +13,9 @@ export const keys = {
   holdLeases: (ref: string) => `{${ref}}:holds`,
   /** hash: hold id → amount, charge and usage so far, opaque meta */
   holdRows: (ref: string) => `{${ref}}:open`,
-  /** hash: hold id → what was charged, settled or reaped; `<hold id>:waived` and `<hold id>:counted` (in windows of budgets), of reaped ones; hour of the hold id; EXPIRE 25 h */
+  /** hash: hold id → what was charged, settled or reaped; `<hold id>:waived` and `<hold id>:counted` (in windows of budgets), of reaped ones; `kept` (1: EXPIRE is for the whole hour); hour of the hold id; EXPIRE 26 h */
   settled: (ref: string, hour: number) => `{${ref}}:settled:${hour}`,
-  /** string: one credit's answer by idempotency key; EXPIRE 25 h */
+  /** string: one credit's answer by idempotency key; EXPIRE 26 h */
   credit: (ref: string, id: string) => `{${ref}}:credit:${id}`,
   /** hash: reference of a payment → the entry of its top-up, its amount and the balance after it; kept for ever */
   payments: (ref: string) => `{${ref}}:payments`,

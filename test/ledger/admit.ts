@@ -58,7 +58,7 @@ t.test('an allowance is offered with the windows that it goes by', async (t) => 
 
 t.test('a hold, with limits that reset at the end of the minute', async (t) => {
   const call = admitCall(asked)
-  const values = ['ok', nowMs, 1, ...limits, '400', '7', ...account, '9', 120, '', '500']
+  const values = ['ok', nowMs, 1, ...limits, '400', '7', ...account, '9', 120, '', '500', 1]
   const answer = call.read({ word: 'ok', nowMs, values })
   t.strictSame(answer, {
     word: 'ok',
@@ -73,23 +73,24 @@ t.test('a hold, with limits that reset at the end of the minute', async (t) => {
     mostTokens: 120,
     wouldRefuse: undefined,
     available: 500,
+    keyHasLimits: true,
     nowMs,
   })
   if (answer.word !== 'ok') return
   const { amount, fields } = call.holdOf(answer)
   t.equal(amount, 400)
-  t.match(fields, { id: holdId, ref: 'a', hmac: 'h', keyId: 'key', available: 500, minute: 5 })
+  t.match(fields, { id: holdId, ref: 'a', hmac: 'h', keyId: 'key', keyHasLimits: true, minute: 5 })
   t.equal(fields.countedTokens, 120, 'no more than the lower limit is counted')
 })
 
 t.test('shadow mode says with what it would have refused', async (t) => {
   const code = 'insufficient_balance'
-  const noted = admitted('ok', 1, ...limits, '0', '0', ...account, '9', -1, code, '0')
+  const noted = admitted('ok', 1, ...limits, '0', '0', ...account, '9', -1, code, '0', 0)
   t.match(noted, { wouldRefuse: 'insufficient_balance', mostTokens: Infinity })
 })
 
 t.test('a lost hold is opened again by its key id, with no limit and no allowance', async (t) => {
-  const answer = admitted('ok', 1, ...limits, '400', '7', ...account, '9', -1, '', '500')
+  const answer = admitted('ok', 1, ...limits, '400', '7', ...account, '9', -1, '', '500', 0)
   if (answer.word !== 'ok') return t.fail('it was refused')
   const hold = admitCall(asked).holdOf(answer)
   const [scope, sizes, plan, model, tail, keyId, offer] = reopenCall(hold).words(standing)
@@ -99,7 +100,7 @@ t.test('a lost hold is opened again by its key id, with no limit and no allowanc
 })
 
 t.test('a hold is made larger, or is gone', async (t) => {
-  const answer = admitted('ok', 1, ...limits, '400', '7', ...account, '9', -1, '', '500')
+  const answer = admitted('ok', 1, ...limits, '400', '7', ...account, '9', -1, '', '500', 0)
   if (answer.word !== 'ok') return t.fail('it was refused')
   const call = extendCall(admitCall(asked).holdOf(answer), { amount: 500.5, least: 10 })
   t.same(call.words(standing), [`${holdId} 0 0 0 0`, '501 10 8', standing.windows])

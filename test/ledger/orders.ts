@@ -22,6 +22,7 @@ import {
   topUp,
   used,
 } from '../fixtures/ledger.ts'
+import { withinOne } from '../fixtures/windows.ts'
 
 const hourMs = 3_600_000
 const id = `${(100 * 24 * hourMs + 5).toString(16).padStart(12, '0')}${'0'.repeat(20)}`
@@ -44,10 +45,10 @@ t.test('an order is sent with prompt, cached and completion after its charge', a
   const { sent, scripts } = recording()
   const counts = { prompt: 30, cached: 10, completion: 4 }
   await sendOrder(scripts, { ...releaseOrder('r', 'h', 'i'), ...counts, charge: 9, counted: 50 })
-  t.strictSame(sent, [['i 9 30 10 4 50 0 0', '- -', '', '{}']])
+  t.strictSame(sent, [['i 9 30 10 4 50 0 0 1', '- -', '', '{}']])
 })
 
-t.test('an order of an older spool, without what is implausible, can be sent', async (t) => {
+t.test('an order of an older spool, without what is newer, can be sent', async (t) => {
   const { sent, scripts } = recording()
   const order = releaseOrder('r', 'h', id)
   for (const one of [order, { ...order, implausible: 9 }]) {
@@ -55,7 +56,7 @@ t.test('an order of an older spool, without what is implausible, can be sent', a
   }
   t.match(
     sent.map(([numbers]) => numbers),
-    [/^\S+ 0 0 0 0 0 0 0$/, /^\S+ 0 0 0 0 0 0 9$/],
+    [/^\S+ 0 0 0 0 0 0 0 1$/, /^\S+ 0 0 0 0 0 0 9 1$/],
   )
 })
 
@@ -84,6 +85,41 @@ t.test('a hold that crosses an hour, or midnight, settles once', async (t) => {
 
 const heldOne = () => makeHold({ model: 'm%2F1', meta: '{"a":1}', countedTokens: 30, minute: 7 })
 
+t.test('marks are kept for 25 hours after the last one of their hour', async (t) => {
+  const { link, ledger } = await openOn(t)
+  const scripts = createScripts({ library: ledgerScripts, link })
+  const found = await withinOne(hourMs, async () => {
+    const caller = await makeAccount(link)
+    await topUp(ledger, caller, 100)
+    const hashOf = (ms: number) => keys.settled(caller.ref, Math.floor(ms / hourMs))
+    /** For how many hours the marks are kept after a settlement of a hold that was made then. */
+    const hoursAfter = async (ms: number) => {
+      const made = `${ms.toString(16).padStart(12, '0')}${newHoldId().slice(12)}`
+      await sendOrder(scripts, settleOrder(makeHold({ ...caller, id: made }), used(1)))
+      return (await link.client.pttl(hashOf(ms))) / hourMs
+    }
+    const hoursAfterTwo = async (ms: number) => {
+      const first = await hoursAfter(ms)
+      await link.client.expire(hashOf(ms), 60)
+      return [first, await hoursAfter(ms)] as const
+    }
+    const now = Date.now()
+    // A gateway of an earlier version has made the hash.
+    await link.client.hset(hashOf(now), newHoldId(), 's 1 0')
+    await link.client.expire(hashOf(now), 25 * 3600)
+    const restOfHour = 1 - (now % hourMs) / hourMs
+    const earlier = await hoursAfterTwo(now - hourMs)
+    // By a gateway whose clock is ahead.
+    const later = await hoursAfterTwo(now + hourMs)
+    return { restOfHour, same: await hoursAfterTwo(now), others: [...earlier, ...later] }
+  })
+  const [first, second] = found.same
+  t.ok(first > 25 + found.restOfHour)
+  // The first settlement of the hour has provided for the others.
+  t.ok(second < 1)
+  t.ok(found.others.every((hours) => hours > 25))
+})
+
 t.test('an order says all that a Redis without the hold needs to charge', async (t) => {
   t.same(
     settleOrder(heldOne(), {
@@ -108,6 +144,7 @@ t.test('an order says all that a Redis without the hold needs to charge', async 
       minute: 7,
       implausible: 8,
       keyId: 'k',
+      keyHasLimits: false,
       model: 'm%2F1',
       flags: 'ec',
       meta: '{"a":1}',

@@ -118,8 +118,32 @@ export const storeMutants: readonly Mutant[] = [
     'ledger/limits.ts',
   ),
   one(
+    'ledger/lua/admit.lua',
+    'if short and is_open() then short = nil end',
+    '',
+    'ledger/ledger.ts',
+  ),
+  one(
+    'ledger/lua/admit.lua',
+    "if call('HSETNX', hold_rows, id, row) == 0 then",
+    "if call('HSETNX', hold_rows, id, row) > 1 then",
+    'ledger/ledger.ts',
+  ),
+  one(
     'ledger/lua/settle.lua',
-    "call('HINCRBY', account_key, 'open:' .. key_id, -1)",
+    "if had_limits == '1' or not row then",
+    'if not row then',
+    'ledger/limits.ts',
+  ),
+  one(
+    'ledger/lua/settle.lua',
+    'if not is_own_hour(id, now) then',
+    'if false then',
+    'ledger/orders.ts',
+  ),
+  one(
+    'ledger/lua/settle.lua',
+    'sums = { open_field(key_id), int(account.open_of_key - 1) }',
     '',
     'ledger/ledger.ts',
   ),

@@ -103,7 +103,7 @@ local function write_reaping(account, reap)
       call('HSET', charge.settled, counted_field(charge.id), charge.counted_in_all)
     end
     call('EXPIRE', charge.settled, MARK_SECONDS)
-    call('HINCRBY', account_key, 'open:' .. charge.key_id, -1)
+    call('HINCRBY', account_key, open_field(charge.key_id), -1)
     write_charge(charge)
     -- Read only now, because the holds before this one may have written the same sums.
     read_usage(reap.hour, reap.day, charge)

@@ -14,7 +14,7 @@
 --          charged before, account id, name, plan, key id, what the account owes,
 --          the lower token limit of account and key (-1 = none): no more than this was counted;
 --          the error code with which shadow mode would have refused, else '';
---          what was available before this hold
+--          what was available before this hold; 1 = the key has limits of requests or tokens of its own
 --      | plan, now, actual | again, now, reaped | clock, now: Redis' time is in none of the windows of 8
 --      | <error code>, now, reaped, limit of requests, remaining, limit of tokens, remaining, which, available,
 --          account id, key id, what the account owes, the lower token limit, when the budget is renewed (0 = it is
@@ -30,7 +30,6 @@ wanted, min, tokens, fewest = number(wanted), number(min), number(tokens), numbe
 shares = number(shares)
 
 local now = now_ms()
-local account = read_account()
 local key
 if is_reopening then
   local found = call('HMGET', key_key, 'budget', 'budget_of')
@@ -38,10 +37,12 @@ if is_reopening then
 else
   key = read_key(key_key)
 end
+local account = read_account(key.id)
 if not account.id or not key.id then return { 'invalid_api_key', now, 0 } end
 if not is_reopening and account.plan ~= plan then return { 'plan', now, account.plan } end
 
 local reap = find_expired(account, now, lease)
+local open_of_key = account.open_of_key - (reap.by_key[key.id] or 0)
 
 local minute = math.floor(now / MINUTE_MS)
 if account.minute ~= minute then account.requests, account.tokens = 0, 0 end
@@ -71,6 +72,7 @@ end
 -- fewest tokens that suffice are not more than that.
 local most_tokens = math.min(tonumber(tpm) or math.huge, key.tpm or math.huge)
 local counted = math.min(tokens, math.max(fewest, most_tokens))
+local has_limits = (key.rpm or key.tpm) and 1 or 0
 local shown_most = most_tokens < math.huge and most_tokens or -1
 
 -- Returns the error code and the name of the first limit that is reached, or nil.
@@ -86,21 +88,22 @@ local function find_limit()
     local running = call('HLEN', hold_rows) - #reap.charges
     if over(running + 1, tonumber(concurrency)) then return 'concurrency_limit_exceeded', 'account' end
   end
-  if key.concurrency then
-    local of_key = number(call('HGET', account_key, 'open:' .. key.id))
-      - (reap.by_key[key.id] or 0)
-    if over(of_key + 1, key.concurrency) then return 'concurrency_limit_exceeded', 'key' end
-  end
+  if over(open_of_key + 1, key.concurrency) then return 'concurrency_limit_exceeded', 'key' end
   return nil
 end
 
-local row, mark = call('HGET', hold_rows, id), call('HGET', settled_of(id), id)
+local mark, is_reaped = call('HGET', settled_of(id), id), false
 -- The hold itself may be among those that this call reaps.
 for _, charge in ipairs(reap.charges) do
-  if charge.id == id then row, mark = false, charge.mark end
+  if charge.id == id then mark, is_reaped = charge.mark, true end
 end
-local is_open = row ~= false
 local before = read_reaped(mark)
+
+-- Whether an earlier call has made this hold. Hardly any request is sent twice, so this is read only before a refusal; for
+-- the others, HSETNX tells it below.
+local function is_open()
+  return not is_reaped and call('HEXISTS', hold_rows, id) == 1
+end
 
 -- Returns the error code of a refusal for another reason than limits and money, or nil.
 local function find_denial()
@@ -130,7 +133,7 @@ local renews_at = 0
 
 -- Returns the error code of what the request has too little of, and what that is, or nil.
 local function find_shortage()
-  if is_reopening or is_open then return nil end
+  if is_reopening then return nil end
   local limit, reached = find_limit()
   if limit then return limit, reached end
   if available_of(account) < min or (account.owed > 0 and wanted > 0) then
@@ -149,6 +152,7 @@ end
 
 local short, which = nil, ''
 if not denial then short, which = find_shortage() end
+if short and is_open() then short = nil end
 local is_excused = short ~= nil and is_shadow(tail)
 local refused = denial
 if not is_excused then refused = denial or short end
@@ -158,7 +162,7 @@ local is_refused_for_holds = short == 'insufficient_balance' or short == 'budget
   or short == 'concurrency_limit_exceeded'
 local gets_less = not refused and amount < wanted
 -- The expired holds that are left may have what this one needs.
-local needs_more_reaping = reap.more and not is_open and (is_refused_for_holds or gets_less)
+local needs_more_reaping = reap.more and (is_refused_for_holds or gets_less) and not is_open()
 
 write_reaping(account, reap)
 write_renewal(account, renewal)
@@ -168,30 +172,32 @@ if refused then
     int(renews_at), account.reserved > 0 and 1 or 0)
 end
 if not is_reopening then touch_key(key_key, key, now) end
-if is_open then
-  local held = number(match(row, '^%d+'))
+
+take_budgets(account, budgets, amount)
+local row = int(amount) .. ' 0 0 0 0 ' .. key.id .. ' ' .. with_hold_windows(tail, budgets, nil, 0)
+if call('HSETNX', hold_rows, id, row) == 0 then
+  local held = number(match(call('HGET', hold_rows, id), '^%d+'))
   return answer('ok', int(held), int(before.charge), account.id, account.name, account.plan, key.id,
-    int(account.owed), shown_most, '', int(available + held))
+    int(account.owed), shown_most, '', int(available + held), has_limits)
 end
 
 account.reserved = account.reserved + amount
-take_budgets(account, budgets, amount)
 local windows = changed_fields(account)
+local open_holds = int(open_of_key + 1)
 if is_reopening or is_excused then
-  call('HSET', account_key, 'reserved', int(account.reserved), unpack(windows))
+  call('HSET', account_key, 'reserved', int(account.reserved), open_field(key.id), open_holds,
+    unpack(windows))
 else
   account.requests, account.tokens = account.requests + 1, account.tokens + counted
   key.requests, key.tokens = key.requests + 1, key.tokens + counted
   call('HSET', account_key, 'reserved', int(account.reserved), 'minute', int(minute),
-    'requests', int(account.requests), 'tokens', int(account.tokens), unpack(windows))
-  if key.rpm or key.tpm then
+    'requests', int(account.requests), 'tokens', int(account.tokens), open_field(key.id), open_holds,
+    unpack(windows))
+  if has_limits == 1 then
     call('HSET', key_key, 'minute', int(minute), 'requests', int(key.requests),
       'tokens', int(key.tokens))
   end
 end
-call('HINCRBY', account_key, 'open:' .. key.id, 1)
-call('HSET', hold_rows, id, int(amount) .. ' 0 0 0 0 ' .. key.id .. ' '
-  .. with_hold_windows(tail, budgets, nil, 0))
 call('ZADD', hold_leases, int(now + lease), id)
 return answer('ok', int(amount), int(before.charge), account.id, account.name, account.plan, key.id,
-  int(account.owed), shown_most, is_excused and short or '', int(available))
+  int(account.owed), shown_most, is_excused and short or '', int(available), has_limits)

@@ -6,7 +6,8 @@ local HOUR_MS = 3600000
 local DAY_MS = 86400000
 local MINUTE_MS = 60000
 local MAX_AMOUNT = 9007199254740991
-local MARK_SECONDS = 90000
+-- Marks are kept for 25 hours after the last settlement of their hour: the hour, and 25 more.
+local MARK_SECONDS = 26 * 3600
 
 local account_key, hold_leases, hold_rows, journal = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 -- Only the script knows Redis' hour, so the script derives the keys of an hour from the account's key: with the same
@@ -30,6 +31,15 @@ end
 local function settled_of(hold_id)
   return tag .. format('settled:%d', math.floor(made_at(hold_id) / HOUR_MS))
 end
+
+-- Whether Redis' clock is in the hour of the hold's id. The first settlement of which this is true keeps the marks of that
+-- hour for as long as all others in the same hour need, and notes that in the hash as KEPT. A settlement in another hour,
+-- because its hold crossed the hour or a clock is wrong, cannot rely on this.
+local function is_own_hour(hold_id, now)
+  return math.floor(made_at(hold_id) / HOUR_MS) == math.floor(now / HOUR_MS)
+end
+
+local KEPT = 'kept'
 
 -- `windows` ends with `<start> <end>` of the day, the week and the month, in ms, as the gateway's time zone has them.
 -- Returns nil when the gateway's clock is so wrong that Redis' time is in none of them: the caller then asks again.
@@ -82,16 +92,23 @@ local function draw_beyond_balance(account)
   return draw_allowance(account, math.max(0, over))
 end
 
-local function read_account()
+-- The field of the account that counts the open holds of a key.
+local function open_field(key_id)
+  return 'open:' .. key_id
+end
+
+-- `key_id`: of the key whose open holds are wanted.
+local function read_account(key_id)
   local found = call('HMGET', account_key, 'id', 'name', 'status', 'plan', 'granted', 'spent',
-    'reserved', 'minute', 'requests', 'tokens', 'owed', 'allowance', 'budget', 'window')
+    'reserved', 'minute', 'requests', 'tokens', 'owed', 'allowance', 'budget', 'window',
+    open_field(key_id or ''))
   local owed = number(found[11])
   return {
     id = found[1], name = found[2] or '', status = found[3], plan = found[4] or 'default',
     granted = number(found[5]), spent = number(found[6]), reserved = number(found[7]),
     minute = number(found[8]), requests = number(found[9]), tokens = number(found[10]),
     owed = owed, owed_before = owed, allowance = read_allowance(found[12]),
-    budget = found[13], window_text = found[14],
+    budget = found[13], window_text = found[14], open_of_key = number(found[15]),
   }
 end
 

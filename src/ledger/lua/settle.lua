@@ -3,39 +3,43 @@
 -- unless the meta says that the hold was made in shadow mode: then that is waived.
 -- KEYS: account, hold leases, hold rows, journal, key
 -- ARGV: 1 `<hold id> <total charge> <prompt> <cached> <completion> <tokens counted for the limit at admission>
---       <their minute> <implausible>`;
+--       <their minute> <implausible> <1 = its key had limits of its own>`;
 --       2 `<key id> <model percent-encoded>`; 3 flags: e estimated, c cut; 4 meta
 -- Reply: ok, now, charge, owed of it, balance, 1 = it was settled before
 --      | late, now | account_not_found, now
 
 local key_key, flags, meta = KEYS[5], ARGV[3], ARGV[4]
-local id, total, prompt, cached, completion, estimate, minute, implausible =
-  match(ARGV[1], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+local id, total, prompt, cached, completion, estimate, minute, implausible, had_limits =
+  match(ARGV[1], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d)$')
 local key_id, model = match(ARGV[2], '^(%S+) (%S+)$')
 total, prompt, cached = number(total), number(prompt), number(cached)
 completion, estimate, minute = number(completion), number(estimate), number(minute)
 
 local now = now_ms()
-local account = read_account()
+local row = call('HGET', hold_rows, id)
+-- The row knows the key, also where the order undoes an admission whose key nobody knows.
+if row then key_id = match(row, '^%d+ %d+ %d+ %d+ %d+ (%S+)') end
+local account = read_account(key_id)
 if not account.id then return { 'account_not_found', now } end
 local settled = settled_of(id)
-local mark, waived, counted_before =
-  unpack(call('HMGET', settled, id, waived_field(id), counted_field(id)))
+local mark, waived, counted_before, kept =
+  unpack(call('HMGET', settled, id, waived_field(id), counted_field(id), KEPT))
 if mark and string.sub(mark, 1, 1) == 's' then
   local charge, owed = match(mark, '^s (%d+) (%d+)$')
   return { 'ok', now, charge, owed, int(account.granted - account.spent), 1 }
 end
-local row = call('HGET', hold_rows, id)
 if not row and not mark and now - made_at(id) > DAY_MS then return { 'late', now } end
 -- The books of a deleted account are closed.
 if not row and call('HEXISTS', account_key, 'written_off') == 1 then return { 'late', now } end
 
-local of_key = call('HMGET', key_key, 'minute', 'tokens', 'budget', 'budget_of')
+-- Of most keys nothing is needed here.
+local of_key = {}
+if had_limits == '1' or not row then
+  of_key = call('HMGET', key_key, 'minute', 'tokens', 'budget', 'budget_of')
+end
 local held, hold_windows = 0, nil
 if row then
-  local amount, owner = match(row, '^(%d+) %d+ %d+ %d+ %d+ (%S+)')
-  held = number(amount)
-  key_id = owner
+  held = number(match(row, '^%d+'))
   hold_windows = read_hold_windows(row)
 else
   hold_windows = running_windows(account, { id = key_id, budget = of_key[3], budget_of = of_key[4] })
@@ -56,11 +60,20 @@ local charged = int(charge.total)
 
 -- First, so that the script runs when Redis' memory is full, as `write_when_full` does.
 call('HDEL', hold_rows, id)
-call('HSET', settled, id, 's ' .. charged .. ' ' .. int(charge.owed))
-call('EXPIRE', settled, MARK_SECONDS)
+mark = 's ' .. charged .. ' ' .. int(charge.owed)
+if not is_own_hour(id, now) then
+  call('HSET', settled, id, mark)
+  call('EXPIRE', settled, MARK_SECONDS)
+elseif not kept then
+  call('HSET', settled, id, mark, KEPT, '1')
+  call('EXPIRE', settled, MARK_SECONDS)
+else
+  call('HSET', settled, id, mark)
+end
+local sums = {}
 if row then
   call('ZREM', hold_leases, id)
-  call('HINCRBY', account_key, 'open:' .. key_id, -1)
+  sums = { open_field(key_id), int(account.open_of_key - 1) }
 end
 write_charge(charge)
 write_usage(usage_hour, usage_day, charge)
@@ -69,10 +82,10 @@ write_repayment(repaid)
 -- The limit counted an estimate. While the same minute lasts, the real count replaces the estimate.
 local correction = prompt + completion - estimate
 if account.minute == minute and correction ~= 0 then
-  write_sums(account, 'tokens', int(math.max(0, account.tokens + correction)))
-else
-  write_sums(account)
+  sums[#sums + 1] = 'tokens'
+  sums[#sums + 1] = int(math.max(0, account.tokens + correction))
 end
+write_sums(account, unpack(sums))
 if number(of_key[1]) == minute and correction ~= 0 then
   call('HSET', key_key, 'tokens', int(math.max(0, number(of_key[2]) + correction)))
 end
