@@ -21,7 +21,7 @@ export interface Plugin<C = unknown> {
   readonly name: string
   /** What gateway.yaml may have under that key, with defaults. An unknown key stops the start. */
   readonly schema: ZodType<C>
-  /** Runs for each accepted configuration, in list order, before it takes over. Throw to refuse the configuration. */
+  /** Runs for each accepted configuration, in list order, before it takes over. Throw to refuse the configuration; so does a set-up that takes more than 15 s. */
   setup(gateway: Gateway, config: C): Running | Promise<Running>
 }
 
