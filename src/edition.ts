@@ -1,7 +1,8 @@
 // One configuration with its plugins, from its set-up until the last exchange that began with it has ended. A reload opens
 // the next edition beside it; exchanges that run stay in theirs.
 
-import type { Gateway, NamedRunning, Plugin } from './plugin.ts'
+import type { Gateway, NamedRunning, Plugin, Running } from './plugin.ts'
+import { within } from './sharing/patience.ts'
 
 export class Edition {
   readonly gateway: Gateway
@@ -86,10 +87,23 @@ export class PluginRefusal extends Error {
   }
 }
 
-async function setUp(plugin: Plugin, gateway: Gateway) {
+/** A supervisor waits 20 s for a worker to prepare a reload: by then the worker has said which plugin hangs. */
+const setUpMs = 15_000
+
+async function setUp(plugin: Plugin, gateway: Gateway): Promise<Running> {
+  let isRefused = false
+  const setting = settingUp(plugin, gateway)
+  const closeIfLate = (running: Running) => (isRefused ? running.close?.() : undefined)
+  setting.then(closeIfLate).catch(() => undefined) // the refusal has been told
   try {
-    return await plugin.setup(gateway, gateway.config.plugins.get(plugin.name))
+    return await within(setting, setUpMs, 'setup')
   } catch (error) {
+    isRefused = true
     throw new PluginRefusal(plugin.name, error)
   }
+}
+
+/** What `setup` throws at once is a rejection, too. */
+async function settingUp(plugin: Plugin, gateway: Gateway): Promise<Running> {
+  return await plugin.setup(gateway, gateway.config.plugins.get(plugin.name))
 }

@@ -8,6 +8,7 @@ import type { GatewayError } from './errors.ts'
 import type { Answer, Exchange, Hooks, Outcome, Route, Run, SseEvent } from './exchange.ts'
 import { ClientLeft } from './http/body.ts'
 import { refuseStrangeQuery } from './http/refusals.ts'
+import { within } from './sharing/patience.ts'
 
 /** What the lifecycle of an exchange needs of HTTP. */
 export interface Wire {
@@ -148,12 +149,6 @@ function createRun(x: Exchange, hooks: readonly NamedHooks[], onHookFailure: Hoo
 /** After this time, a `done` that still runs is no longer awaited. */
 const doneMs = 10_000
 
-function within(done: Promise<void>): Promise<void> {
-  const { promise, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(new Error(`done took more than ${doneMs} ms`)), doneMs)
-  return Promise.race([done, promise]).finally(() => clearTimeout(timer))
-}
-
 interface Finishing {
   readonly hooks: readonly NamedHooks[]
   readonly outcome: Outcome
@@ -178,7 +173,7 @@ function callDone(
   const failed = (error: unknown) => onHookFailure(hook.plugin, error)
   try {
     const done = hook.done?.(outcome)
-    return done ? within(done).catch(failed) : undefined
+    return done ? within(done, doneMs, 'done').catch(failed) : undefined
   } catch (error) {
     failed(error)
     return undefined

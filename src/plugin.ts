@@ -21,7 +21,7 @@ export interface Plugin<C = unknown> {
   readonly name: string
   /** What gateway.yaml may have under that key, with defaults. An unknown key stops the start. */
   readonly schema: ZodType<C>
-  /** Runs for each accepted configuration, in list order, before it takes over. Throw to refuse the configuration. */
+  /** Runs for each accepted configuration, in list order, before it takes over. Throw to refuse the configuration; so does a set-up that takes more than 15 s. */
   setup(gateway: Gateway, config: C): Running | Promise<Running>
 }
 
@@ -81,12 +81,20 @@ export interface TargetReport {
   readonly queue: number
 }
 
+/** How a process is, for /readyz. Each part is `ok`, or what is wrong with it. */
+export interface Condition {
+  readonly isReady: boolean
+  readonly redis: string
+  readonly ledger: string
+  readonly spool: string
+}
+
 /** The workers of a supervisor. */
 export interface Workers {
   /** How many there should be. */
   readonly count: number
-  /** How many are ready. */
-  ready(): Promise<number>
+  /** How those are that answer. */
+  conditions(): Promise<readonly Condition[]>
   /** What they know of their targets, together. */
   targets(): Promise<readonly TargetReport[]>
   /** The metrics of all processes as one text; `own` are the supervisor's. */

@@ -23,7 +23,7 @@ import { Counts } from './workers/counts.ts'
 import { Fleet } from './workers/fleet.ts'
 import type { FleetMember } from './workers/fleet.ts'
 import { joinReports } from './workers/join-reports.ts'
-import type { TargetReport } from './plugin.ts'
+import type { Condition, TargetReport } from './plugin.ts'
 
 export interface SupervisorOptions extends GatewayOptions {
   readonly file: string
@@ -71,7 +71,10 @@ export async function startSupervisor(
   })
   const workers = {
     count,
-    ready: async () => (await fleet.askAll('ready', answerMs)).filter(Boolean).length,
+    async conditions() {
+      const told = await fleet.askAll('condition', answerMs)
+      return told.flatMap((one) => (one ? [one as Condition] : []))
+    },
     async targets() {
       const reports = await fleet.askAll('targets', answerMs)
       return joinReports(reports.flatMap((one) => one as readonly TargetReport[]))
@@ -148,7 +151,7 @@ async function prepareOne(
     return (await channel.ask('prepare', contents, reloadMs)) as readonly Problem[]
   } catch (error) {
     if (!worker.process.connected) return []
-    const hangs = () => channel.ask('ready', undefined, answerMs).then(() => false, isNoAnswer)
+    const hangs = () => channel.ask('condition', undefined, answerMs).then(() => false, isNoAnswer)
     if (!isNoAnswer(error) || !(await hangs())) throw error
     worker.process.kill('SIGKILL')
     return []

@@ -3,7 +3,7 @@
 
 import { lowBalance } from './accounts/low-balance.ts'
 import type { Config } from './config/config.ts'
-import type { Gateway, TargetReport } from './plugin.ts'
+import type { Condition, Gateway, TargetReport } from './plugin.ts'
 import { isOutage } from './redis/scripts.ts'
 
 type Watched = Pick<Gateway, 'ledger' | 'metrics' | 'redis' | 'log'>
@@ -74,9 +74,19 @@ export function keepBooks(
   })
 }
 
-/** Whether this process can serve. */
-export function isOpen({ redis, ledger, state }: Gateway): boolean {
-  return redis.up && !redis.outage.refusesAll && ledger.isOpen && !state.draining
+/** Of this process alone: whether it can serve, and what is wrong. */
+export function conditionOf({ redis, ledger, state }: Gateway): Condition {
+  const { refuses, refusesAll } = redis.outage
+  return {
+    isReady: redis.up && !refusesAll && ledger.isOpen && !state.draining,
+    redis: refuses ? `refuses to write (${refuses})` : redis.up ? 'ok' : 'not reachable',
+    ledger: ledger.isOpen ? 'ok' : 'not open',
+    spool: spoolState(ledger.spool),
+  }
+}
+
+function spoolState({ isFailing, unwritten }: Gateway['ledger']['spool']): string {
+  return isFailing ? `the disk refuses writes; ${unwritten} entries wait in memory` : 'ok'
 }
 
 /** What this process knows of each target. */

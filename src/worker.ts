@@ -19,7 +19,7 @@ import { loadFile } from './load-file.ts'
 import { createLog } from './log.ts'
 import type { PreparedReload } from './reload.ts'
 import { collectStartGarbage } from './start-garbage.ts'
-import { isOpen, measureTargets, reportTargets } from './upkeep.ts'
+import { conditionOf, measureTargets, reportTargets } from './upkeep.ts'
 import { Channel, taskVariable } from './workers/channel.ts'
 import type { ListenedAt, WorkerTask } from './workers/channel.ts'
 
@@ -107,7 +107,7 @@ interface WorkerState {
 function answerers(serving: WorkerState, drain: () => void) {
   return {
     drain,
-    ready: () => serving.gateway !== undefined && isOpen(serving.gateway.current),
+    condition: () => serving.gateway && conditionOf(serving.gateway.current),
     metrics() {
       if (serving.gateway) measureTargets(serving.gateway.current)
       return serving.gateway?.metrics.json()

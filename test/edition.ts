@@ -1,3 +1,4 @@
+import { mock } from 'node:test'
 import t from 'tap'
 import { z } from 'zod'
 import { Edition, PluginRefusal } from '../src/edition.ts'
@@ -62,6 +63,37 @@ t.test('a plugin that refuses is named, and those before it are closed', async (
   const opening = Edition.open(gateway, recorders(seen, 'setup'), () => seen.push('closed'))
   await t.rejects(opening, new PluginRefusal('models', new Error('no')))
   t.same(seen, ['+billing', '-billing'])
+})
+
+t.test('a set-up that never ends is a refusal, and one that ends too late is closed', async (t) => {
+  const { gateway } = await startGateway(t, { yaml })
+  const seen: string[] = []
+  const [first] = recorders(seen)
+  const late = Promise.withResolvers<void>()
+  const begun = Promise.withResolvers<void>()
+  const slow: Plugin<object> = {
+    name: 'models',
+    schema: z.strictObject({}),
+    async setup() {
+      begun.resolve()
+      await late.promise
+      return { close: async () => void seen.push('-late') }
+    },
+  }
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const opening = Edition.open(gateway, first ? [first, slow] : [slow], () => undefined)
+  const refused = t.rejects(opening, {
+    name: 'PluginRefusal',
+    plugin: 'models',
+    message: 'setup took more than 15000 ms',
+  })
+  await begun.promise
+  mock.timers.tick(15_000)
+  await refused
+  t.same(seen, ['+billing', '-billing'])
+  late.resolve()
+  await until(() => seen.at(-1) === '-late')
 })
 
 t.test('a plugin that fails to close is told, and the others are closed', async (t) => {

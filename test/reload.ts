@@ -5,6 +5,7 @@ import t from 'tap'
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
+import { mock } from 'node:test'
 import { z } from 'zod'
 import type { Plugin } from '../src/plugin.ts'
 import { startBackend } from './fixtures/backend.ts'
@@ -101,6 +102,42 @@ t.test(
     t.same(seen.slice(4), ['+one', '-two', '-one'], 'the old ones are closed')
     await running.close()
     t.same(seen.slice(7), ['-one'])
+  },
+)
+
+t.test(
+  'a plugin whose set-up never ends is named, and the last good configuration stays',
+  async (t) => {
+    const hanging = Promise.withResolvers<void>()
+    const schema = z.strictObject({ hang: z.boolean().default(false) })
+    const own: Plugin<z.infer<typeof schema>> = {
+      name: 'own',
+      schema,
+      async setup(_gateway, { hang }) {
+        if (!hang) return {}
+        hanging.resolve()
+        return await new Promise<never>(() => undefined)
+      },
+    }
+    const yaml = yamlFor('http://127.0.0.1:1/v1', 1)
+    const running = await startGateway(t, { yaml, ownPlugins: [own] as readonly Plugin[] })
+    const { gateway, rewrite, file } = running
+    const before = gateway.current
+    await rewrite(`${yaml}plugins:\n  own: { hang: true }\n`)
+    mock.timers.enable({ apis: ['setTimeout'] })
+    t.teardown(() => mock.timers.reset())
+    const message = 'setup took more than 15000 ms'
+    const problems = [{ file, line: 7, column: 3, path: ['plugins', 'own'], message }]
+    const refused = t.rejects(gateway.reload('test'), { code: 'invalid_configuration', problems })
+    await hanging.promise
+    mock.timers.tick(15_000)
+    await refused
+    mock.timers.reset()
+    t.equal(gateway.current, before)
+    t.equal(await isReloadOk(running), 0)
+    await rewrite(`${yaml}plugins: { own: {} }\n`)
+    await gateway.reload('test')
+    t.equal(await isReloadOk(running), 1, 'the next reload has its turn')
   },
 )
 

@@ -8,9 +8,12 @@ import { join } from 'node:path'
 import t from 'tap'
 import { startCommand } from '../scripts/start-command.ts'
 import { spawnGateway } from './fixtures/gateway.ts'
+import { connectLink } from './fixtures/ledger.ts'
 import { runProcess } from './fixtures/process.ts'
 import { startRedis } from './fixtures/redis-server.ts'
 import { tempDir } from './fixtures/temp-dir.ts'
+import { until } from './fixtures/until.ts'
+import { askAnew, workersReady } from './fixtures/workers.ts'
 
 t.test('workers that can never start end the gateway, with the reason', async (t) => {
   const redis = await startRedis(t)
@@ -74,6 +77,25 @@ t.test('workers find what the supervisor has compiled', async (t) => {
   const [version = ''] = await readdir(cache)
   t.ok((await readdir(join(cache, version))).length > 100)
   t.equal(await gateway.stop(), 0)
+})
+
+t.test('/readyz says why Redis refuses the workers', async (t) => {
+  const redis = await startRedis(t)
+  const yaml = `workers: 2\nmodels: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }\n`
+  const gateway = await spawnGateway(t, { redis, yaml })
+  const { key } = await gateway.account(1000)
+  const ready = async () => (await fetch(`${gateway.adminUrl}/readyz`)).json()
+  t.match(await ready(), { status: 'ready', redis: 'ok', workers: '2 of 2' })
+  const { client } = await connectLink(t, redis.socket)
+  await client.config('SET', 'maxmemory', '1')
+  await until(async () => {
+    t.equal((await askAnew(gateway, key)).status, 503)
+    return (await workersReady(gateway)) === '0 of 2'
+  })
+  t.match(await ready(), { status: 'not ready', redis: 'refuses to write (OOM)' })
+  await client.config('SET', 'maxmemory', '0')
+  await until(async () => (await workersReady(gateway)) === '2 of 2')
+  t.match(await ready(), { status: 'ready', redis: 'ok' })
 })
 
 t.test('a port that another program has is no port to share', async (t) => {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { isOpen } from '../src/upkeep.ts'
+import { conditionOf } from '../src/upkeep.ts'
 import { startGateway } from './fixtures/gateway.ts'
 import { metricOf } from './fixtures/metric.ts'
 import { until } from './fixtures/until.ts'
@@ -18,7 +18,7 @@ t.test('gauges are right from the first scrape on', async (t) => {
   const { adminUrl, gateway } = await startGateway(t, { yaml })
   const text = await (await fetch(`${adminUrl}/metrics`)).text()
   t.match(text, '\ntollgate_redis_up 1\n')
-  t.equal(isOpen(gateway), true)
+  t.same(conditionOf(gateway), { isReady: true, redis: 'ok', ledger: 'ok', spool: 'ok' })
   gateway.state.draining = true
-  t.equal(isOpen(gateway), false)
+  t.match(conditionOf(gateway), { isReady: false })
 })

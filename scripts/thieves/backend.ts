@@ -39,7 +39,8 @@ export interface HonestBackend {
 
 export async function startHonestBackend(t: Pick<Test, 'teardown'>): Promise<HonestBackend> {
   const truths = new Truths()
-  const server = createServer({ keepAliveTimeout: 0, requestTimeout: 0 }, (req, res) => {
+  const patient = { keepAliveTimeout: 0, requestTimeout: 0, headersTimeout: 0 }
+  const server = createServer(patient, (req, res) => {
     answer(req, res, truths).catch(() => res.destroy())
   })
   server.on('connection', (socket) => socket.on('error', () => undefined))
@@ -63,8 +64,9 @@ async function answer(req: IncomingMessage, res: ServerResponse, truths: Truths)
   const trace = /^00-([0-9a-f]{32})-/.exec(String(req.headers['traceparent']))?.[1] ?? ''
   const truth = truths.of(trace)
   truth.begin()
+  const account = new Account(truth, name)
+  const closed = new Promise((resolve) => res.once('close', resolve))
   try {
-    const account = new Account(truth, name)
     const { output, names } = obey(body, account)
     for (const one of [...names, ...addressesIn(body['messages'])]) truth.reached.add(one)
     const bound = numberOf(body['max_tokens']) ?? numberOf(body['max_completion_tokens']) ?? 400
@@ -81,6 +83,9 @@ async function answer(req: IncomingMessage, res: ServerResponse, truths: Truths)
     await serve(call, path)
   } finally {
     truth.end()
+    void closed.then(() => {
+      if (!res.writableFinished) account.isCut(body['stream'] === true ? 'streamed' : 'whole')
+    })
   }
 }
 

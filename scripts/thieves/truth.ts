@@ -16,6 +16,8 @@ export class Truth {
   /** Parameters and addresses that must not reach the backend, but did. */
   readonly reached = new Set<string>()
   hasLeft = false
+  /** Of answers whose reader has left before their end; part of `cost`. */
+  readonly cut = { whole: new Cut(), streamed: new Cut() }
   readonly #made = Promise.withResolvers<void>()
   readonly #samples: { readonly at: number; readonly cost: number }[] = []
   #running = 0
@@ -60,6 +62,11 @@ export class Truth {
   }
 }
 
+export class Cut {
+  answers = 0
+  cost = 0
+}
+
 export class Truths {
   readonly #byTrace = new Map<string, Truth>()
 
@@ -85,6 +92,13 @@ export class Account {
   constructor(truth: Truth, model: string) {
     this.#truth = truth
     this.#price = isModelName(model) ? priceOf(model) : { input: 1, output: 1 }
+  }
+
+  /** Called when the work has ended, and the reader had left before the end of the answer. */
+  isCut(how: keyof Truth['cut']): void {
+    const cut = this.#truth.cut[how]
+    cut.answers++
+    cut.cost += this.#charged
   }
 
   /** Called when all is generated: nothing more will be counted. */

@@ -41,6 +41,10 @@ export class Leases {
     return this.#holds.size
   }
 
+  get holds(): readonly Hold[] {
+    return [...this.#holds.members()]
+  }
+
   add(hold: Hold): void {
     this.#holds.add(hold)
   }

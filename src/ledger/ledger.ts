@@ -76,7 +76,7 @@ export interface Ledger extends Admitting, Bookkeeping {
   readonly debtors: Debtors
   /** The end of an account that is deleted. */
   readonly closing: Closing
-  /** Waits at most `boundMs` for the replies to what was sent; the rest stays in the spool for the next start. */
+  /** Settles the holds whose work has not, for what it has used by now. Waits at most `boundMs` for the replies to what was sent; the rest stays in the spool for the next start. */
   close(boundMs?: number): Promise<void>
 }
 
@@ -86,6 +86,7 @@ const takeUpMs = 5000
 export async function createLedger(options: LedgerOptions): Promise<Ledger> {
   const parts = partsOf(options, await openSpool(options.spoolDir, options.events))
   const { admission, closing, debtors, gate, holds, leases, outbox, spool } = parts
+  const settle = createSettle({ outbox, onEnded: (hold) => leases.remove(hold) })
   outbox.adopt(await spool.takeOver())
   leases.start()
   // The first request then finds the gate open. The wait is bounded, so that the process can report a Redis that refuses.
@@ -95,7 +96,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     admit: admission.admit,
     extend: admission.extend,
     planOf: admission.planOf,
-    settle: createSettle({ outbox, onEnded: (hold) => leases.remove(hold) }),
+    settle,
     ...booksOf(options, parts),
     get isOpen() {
       return gate.isOpen && !spool.isFull
@@ -114,6 +115,8 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     async close(boundMs = 5000) {
       leases.stop()
       gate.stop()
+      // A slow machine may still count what these have used; the process will not live to settle it.
+      for (const hold of leases.holds) void settle(hold, { ...hold.progress, estimated: true })
       await soon(outbox.idle(), boundMs)
       await outbox.park()
       await spool.close()

@@ -6,9 +6,9 @@ import type { GatewayError } from '../errors.ts'
 import { json } from '../exchange.ts'
 import type { Answer, Exchange, Outcome, Route } from '../exchange.ts'
 import { costOf } from '../ledger/price.ts'
-import type { Gateway, Plugin } from '../plugin.ts'
+import type { Condition, Gateway, Plugin } from '../plugin.ts'
 import { isOutage } from '../redis/scripts.ts'
-import { isOpen, measureTargets } from '../upkeep.ts'
+import { conditionOf, measureTargets } from '../upkeep.ts'
 import { noTokens } from '../tokens/token-counts.ts'
 
 export const ops: Plugin = {
@@ -23,7 +23,7 @@ export const ops: Plugin = {
         return { status: 200, headers, body: await gateway.metrics.text() }
       }),
       get('/healthz', async () => json({ status: 'ok' })),
-      get('/readyz', async () => readiness(gateway, await gateway.workers?.ready())),
+      get('/readyz', async () => readiness(gateway, await gateway.workers?.conditions())),
     ],
     begin: (x) => ({
       check: () => continueClientId(x),
@@ -43,22 +43,23 @@ function get(path: string, serve: () => Promise<Answer>): Route {
   }
 }
 
-function readiness(gateway: Gateway, readyWorkers: number | undefined): Answer {
-  const { redis, ledger, state, workers } = gateway
-  const { refuses } = redis.outage
-  const isReady = isOpen(gateway) && readyWorkers !== 0
+/** Where there are workers, what is wrong with one of them is told, too: they may see more of Redis than the supervisor. */
+function readiness(gateway: Gateway, ofWorkers: readonly Condition[] | undefined): Answer {
+  const { state, workers } = gateway
+  const own = conditionOf(gateway)
+  const all = [own, ...(ofWorkers ?? [])]
+  const first = (part: 'redis' | 'ledger' | 'spool') =>
+    all.map((one) => one[part]).find((text) => text !== 'ok') ?? 'ok'
+  const readyWorkers = ofWorkers?.filter((one) => one.isReady).length
+  const isReady = own.isReady && readyWorkers !== 0
   const checks = {
-    redis: refuses ? `refuses to write (${refuses})` : redis.up ? 'ok' : 'not reachable',
-    ledger: ledger.isOpen ? 'ok' : 'not open',
-    spool: spoolState(ledger.spool),
+    redis: first('redis'),
+    ledger: first('ledger'),
+    spool: first('spool'),
     draining: state.draining,
     ...(workers && { workers: `${readyWorkers ?? 0} of ${workers.count}` }),
   }
   return json({ status: isReady ? 'ready' : 'not ready', ...checks }, isReady ? 200 : 503)
-}
-
-function spoolState({ isFailing, unwritten }: Gateway['ledger']['spool']): string {
-  return isFailing ? `the disk refuses writes; ${unwritten} entries wait in memory` : 'ok'
 }
 
 /** Echoes the client's request id; only visible ASCII, because it goes out as a header. */

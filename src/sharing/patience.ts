@@ -14,6 +14,13 @@ export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): P
   }
 }
 
+/** Rejects when the work takes longer. `what` is the name of the work, for the error. */
+export function within<T>(work: Promise<T>, ms: number, what: string): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Error(`${what} took more than ${ms} ms`)), ms)
+  return Promise.race([work, promise]).finally(() => clearTimeout(timer))
+}
+
 /** Waits `ms` at most, for work whose failure the caller may ignore. */
 export async function soon(work: Promise<unknown>, ms: number): Promise<void> {
   let timer: NodeJS.Timeout | undefined

@@ -82,6 +82,33 @@ t.test(
   },
 )
 
+t.test('an answer that came while a drain stood still is delivered and charged', async (t) => {
+  const gate = new Gate()
+  const backend = await startBackend(t, chat({ chunks, gate }))
+  const redis = await startRedis(t)
+  const drainMs = 1500
+  const yaml = `${outputOnly(backend.url)}drain: ${drainMs}ms\n`
+  const witness = await spawnGateway(t, { redis, yaml })
+  const leaving = await spawnGateway(t, { redis, yaml })
+  const account = await leaving.account(1000)
+  const asking = leaving.call('/v1/chat', account.key, ask(100, false))
+  const { closed } = await backend.request(0)
+  const exited = once(leaving.child, 'exit') as Promise<[number | null, string | null]>
+  leaving.child.kill('SIGTERM')
+  await leaving.said(/"draining"/)
+  leaving.child.kill('SIGSTOP')
+  const stoppedAt = performance.now()
+  gate.open()
+  await closed
+  await until(() => performance.now() > stoppedAt + drainMs)
+  leaving.child.kill('SIGCONT')
+  const answer = await asking
+  t.equal(answer.status, 200)
+  t.match(await answer.json(), { usage: { completion_tokens: chunks } })
+  t.same(await exited, [0, null])
+  t.match(await balanceOf(witness, account), { balance: 1000 - chunks, reserved: 0 })
+})
+
 t.test('a second signal does not wait for streams; the hold is back after its lease', async (t) => {
   const { leaving, witness, account, reading, exited } = await draining(t, '30s')
   await until(async () => (await fetch(`${leaving.adminUrl}/readyz`)).status === 503)

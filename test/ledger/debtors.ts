@@ -38,8 +38,8 @@ t.test('a debt from a reaped hold is noted by whoever finds it', async (t) => {
   const hold = await dying.admit(request(caller, 0))
   hold.watch(() => used(9))
   await untilRow(link, hold, '0 9 ')
-  await dying.close(0)
   lost.drop()
+  await dying.close(0)
   await until(async () => (await ledger.balance(caller.ref)).owed === 9)
   t.equal(await ledger.debtors.sum(), 9)
   t.match((await ledger.transactions(caller.ref, { limit: 9, order: 'asc' })).data, [
@@ -56,8 +56,8 @@ t.test('what a reaped hold sets free pays a debt', async (t) => {
   await dying.admit(request(caller, 40))
   await ledger.settle(await ledger.admit(request(caller, 60)), used(90))
   t.equal((await ledger.balance(caller.ref)).owed, 30)
-  await dying.close(0)
   lost.drop()
+  await dying.close(0)
   await until(async () => (await ledger.balance(caller.ref)).reserved === 0)
   t.match(await ledger.balance(caller.ref), { owed: 0, balance: 10 })
   t.match(await ledger.transactions(caller.ref, { limit: 1, order: 'desc' }), {

@@ -57,8 +57,8 @@ t.test('7 Redis away until the process is gone: the next one charges the spool',
   const hold = await ledger.admit(request(caller, 400))
   await own.kill()
   await ledger.settle(hold, used(150))
-  await ledger.close(0)
   link.drop()
+  await ledger.close(0)
   await own.restart()
   const [name = ''] = await readdir(spoolDir)
   // Pretends that its process is gone; in fact it still runs.

@@ -71,6 +71,7 @@ t.test('a hold of a dead gateway is reaped', async (t) => {
   const hold = await dying.admit(request(caller, 100))
   spend(hold, { charge: 30 })
   await untilRow(link, hold, '100 30 ')
+  other.drop()
   await dying.close(0)
   await full()
   await until(async () => (await ledger.balance(caller.ref)).reserved === 0)
@@ -93,13 +94,15 @@ t.test('nothing begins, and what is refused has written nothing', async (t) => {
 })
 
 t.test('an admission that has begun to reap goes through', async (t) => {
-  const ledger = await openLedger(t, { link, leaseMs: 60_000 })
+  const other = await connectLink(t, socket)
+  const ledger = await openLedger(t, { link: other, leaseMs: 60_000 })
   const caller = await makeAccount(link)
   const { ref } = caller
   await topUp(ledger, caller, 1000)
   await ledger.admit(request(caller, 100))
   const [expired = ''] = await client.hkeys(keys.holdRows(ref))
   await client.zadd(keys.holdLeases(ref), 1, expired)
+  other.drop()
   await ledger.close(0)
   const scripts = createScripts({ link, library: ledgerScripts })
   const names = [...accountKeys(ref), keys.key(ref, caller.hmac)]

@@ -40,8 +40,8 @@ t.test("6 a dead gateway's hold comes back, charged at its last checkpoint", asy
   spend(hold, { charge: 120 })
   spend(hold, { completion: 9 })
   await untilRow(link, hold, '400 120 ')
-  await dying.ledger.close(0)
   dying.link.drop()
+  await dying.ledger.close(0)
   await until(async () => (await ledger.balance(caller.ref)).reserved === 0)
   t.match(await ledger.balance(caller.ref), { balance: 880 })
   t.match((await ledger.transactions(caller.ref, page)).data[1], {
@@ -52,6 +52,37 @@ t.test("6 a dead gateway's hold comes back, charged at its last checkpoint", asy
   })
   t.same((await ledger.audit(caller.ref)).differences, [])
 })
+
+t.test(
+  '6 work that has not settled when its gateway ends is charged as it stands then',
+  async (t) => {
+    const ending = await open(t)
+    const { ledger } = await open(t)
+    const caller = await makeAccount(ending.link)
+    await topUp(ledger, caller, 1000)
+    const [streamed, silent] = [
+      await ending.ledger.admit(request(caller, 400)),
+      await ending.ledger.admit(request(caller, 300)),
+    ]
+    const counting = Promise.withResolvers<void>()
+    streamed.watch(
+      () => used(120),
+      () => counting.promise,
+    )
+    await ending.ledger.close()
+    t.match(
+      await ledger.balance(caller.ref),
+      { balance: 880, reserved: 0 },
+      'no lease is waited for',
+    )
+    await ending.ledger.settle(streamed, used(130))
+    await ending.ledger.settle(silent, used(0))
+    counting.resolve()
+    const { data } = await ledger.transactions(caller.ref, page)
+    t.match(data.slice(1), [{ type: 'charge', amount: -120, estimated: true }])
+    t.same((await ledger.audit(caller.ref)).differences, [])
+  },
+)
 
 t.test('6 a gateway frozen past its lease opens its hold again for what is left', async (t) => {
   const leaseMs = 90
@@ -167,10 +198,11 @@ t.test('a Redis that was just started reaps no hold before it can be renewed', a
   const { link, ledger, caller } = await openFor(t, 100, { on: own, leaseMs: 3000 })
   const hold = await ledger.admit(request(caller, 40))
   const uptimeS = async () =>
-    Number(/uptime_in_seconds:(\d+)/.exec(await link.client.info('server'))?.[1])
+    Number(/uptime_in_seconds:(\d+)/.exec(await next.link.client.info('server'))?.[1])
+  link.drop()
   await ledger.close(0)
   const next = await open(t, { on: own, leaseMs: 3000 })
-  await link.client.zadd(keys.holdLeases(caller.ref), 1, hold.id)
+  await next.link.client.zadd(keys.holdLeases(caller.ref), 1, hold.id)
   await until(async () => {
     const { reserved } = await next.ledger.balance(caller.ref)
     if (reserved === 40) return false

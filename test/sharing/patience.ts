@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events'
 import { mock } from 'node:test'
 import t from 'tap'
-import { soon, unlessAborted } from '../../src/sharing/patience.ts'
+import { soon, unlessAborted, within } from '../../src/sharing/patience.ts'
 
 const never = new Promise<never>(() => {})
 const broken = async () => {
@@ -49,10 +49,17 @@ t.test('soon waits for an end of any kind, or for its time', async (t) => {
   t.strictSame(seen, ['good', 'broken', 'later', 'never'])
 })
 
-t.test('soon leaves no timer behind', async (t) => {
+t.test('within gives the result, the failure, or the name of what takes too long', async (t) => {
+  t.equal(await within(Promise.resolve(1), 1e6, 'it'), 1)
+  await t.rejects(within(broken(), 1e6, 'it'), { message: 'broken' })
+  await t.rejects(within(never, 1, 'it'), { message: 'it took more than 1 ms' })
+})
+
+t.test('soon and within leave no timer behind', async (t) => {
   const timers = () => process.getActiveResourcesInfo().filter((one) => one === 'Timeout').length
   const before = timers()
   await soon(Promise.resolve(), 1e6)
   await soon(broken(), 1e6)
+  await within(Promise.resolve(), 1e6, 'it')
   t.equal(timers(), before)
 })

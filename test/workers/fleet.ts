@@ -15,7 +15,7 @@ t.test('one without workers has no address, asks nobody, and stops at once', asy
   }
   const fleet = new Fleet(options)
   t.equal(fleet.address, '')
-  t.same(await fleet.askAll('ready'), [])
+  t.same(await fleet.askAll('condition'), [])
   await fleet.stop(1000)
   t.same(fleet.members, [])
 })

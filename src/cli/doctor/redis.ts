@@ -1,5 +1,5 @@
 // The part of `tollgate doctor` about Redis: can the gateway use it, does it persist its data, what does its clock say.
-// It only reads. `connect` refuses a server of another kind than the configured one. Of a Cluster, every node is examined.
+// It changes nothing. `connect` refuses a server of another kind than the configured one. Of a Cluster, every node is examined.
 // With `embedded`, it examines the Redis of the gateway that runs on this data folder, if one runs.
 
 import type { Config } from '../../config/config.ts'
@@ -7,6 +7,7 @@ import { listens } from '../../redis/embedded/child.ts'
 import { recordedSocket } from '../../redis/embedded/embedded.ts'
 import { isCluster } from '../../redis/client.ts'
 import { connect } from '../../redis/connect.ts'
+import { keys } from '../../redis/keys.ts'
 import type { RedisLink } from '../../redis/connect.ts'
 import { parseInfo } from '../../redis/server-kind.ts'
 import type { Info } from '../../redis/server-kind.ts'
@@ -90,6 +91,7 @@ async function examineServer(opening: Promise<RedisLink>, examination: Examinati
   await check('memory', async ({ client }) =>
     judgeNodes(await readSetting(client, 'stream-node-max-bytes')),
   )
+  await check('rights', ({ client }) => tryRights(client))
 }
 
 async function askServer(client: Client): Promise<Server> {
@@ -172,6 +174,35 @@ async function readSetting(client: Client, name: string): Promise<string | undef
   const reply = await client.config('GET', name).catch(() => [])
   const value: unknown = Array.isArray(reply) ? reply[1] : undefined
   return typeof value === 'string' ? value : undefined
+}
+
+interface Right {
+  /** As an ACL rule says it. */
+  readonly rule: string
+  readonly command: string
+  readonly args: readonly string[]
+}
+
+const scriptSha = 'e0e1f9fabfc9d4800c877a703b823ac0578ff8db'
+
+/** What the gateway does, with commands that change nothing. */
+const rights: readonly Right[] = [
+  { rule: '+@read', command: 'zscore', args: [keys.accounts, 'nobody'] },
+  { rule: '+@write', command: 'zadd', args: [keys.accounts, 'XX', '0', 'nobody'] },
+  { rule: '+@scripting', command: 'script', args: ['load', 'return 1'] },
+  { rule: '+@scripting', command: 'evalsha', args: [scriptSha, '0'] },
+  { rule: '+@scripting', command: 'eval', args: ['return 1', '0'] },
+]
+
+/** Whether the server's ACL lets this user do what the gateway does. Any other refusal is for the other checks. */
+async function tryRights(client: Client): Promise<CheckOutcome> {
+  for (const { rule, command, args } of rights) {
+    const refusal = await client.call(command, ...args).then(() => '', reasonOf)
+    if (!refusal.includes('NOPERM')) continue
+    const missing = /\bkeys?\b/.test(refusal) ? '~*' : rule
+    return fail(`${refusal}: give the user ${missing}, as docs/security.md says`)
+  }
+  return ok('it may read, write and run scripts')
 }
 
 /** How far the clock of Redis is ahead of this machine's, in ms. */

@@ -21,7 +21,12 @@ import { until } from '../../fixtures/until.ts'
 
 process.env.REDIS_SERVER = await redisServerPath()
 
-async function examined(socket: string, more: { password?: string; limitMs?: number } = {}) {
+interface Access {
+  readonly username?: string
+  readonly password?: string
+}
+
+async function examined(socket: string, more: Access & { limitMs?: number } = {}) {
   const { limitMs = 5000, ...access } = more
   const { examination, lines } = startExamination({ limitMs })
   const address = { kind: 'single', host: '', port: 0, path: socket, db: 0 } as const
@@ -39,7 +44,7 @@ t.test('a well configured Redis is ok in every check', async (t) => {
   const { lines } = await examined(await serverWith(t, '--appendonly', 'yes', ...smallNodes))
   t.strictSame(
     lines.map((line) => line.split(':')[0]),
-    ['redis', 'version', 'eviction', 'persistence', 'clock', 'memory'].map((name, i) =>
+    ['redis', 'version', 'eviction', 'persistence', 'clock', 'memory', 'rights'].map((name, i) =>
       i === 0 ? `ok ${name}` : `ok redis ${name}`,
     ),
   )
@@ -70,7 +75,7 @@ t.test(
       return lines
     }
     const good = await examine()
-    t.equal(good.length, 7)
+    t.equal(good.length, 8)
     for (const line of good) t.match(line, /^ok redis/)
     t.equal(good[2], 'ok redis cluster: 3 primaries, 3 replicas')
     const [, , , replica] = cluster.nodes
@@ -104,6 +109,38 @@ t.test('a Redis that is down, hangs, or has another password is one line', async
   t.match((await examined(locked, { password: 'right' })).lines[0], /^ok redis: /)
 })
 
+t.test(
+  'an ACL user that may not do all that the gateway does is a failure that says what',
+  async (t) => {
+    const login = { username: 'tollgate', password: 'PASSWORD' }
+    const rights = async (...rules: readonly string[]) => {
+      const socket = await serverWith(t, '--user', 'tollgate', 'on', '>PASSWORD', ...rules)
+      const { lines } = await examined(socket, login)
+      return lines.find((line) => line.includes('rights')) ?? lines.join('\n')
+    }
+    const all = [
+      '~*',
+      '-@all',
+      '+@connection',
+      '+info',
+      '+time',
+      '+@read',
+      '+@write',
+      '+@scripting',
+    ]
+    const without = (right: string) => all.filter((one) => one !== right)
+    t.equal(await rights(...all), 'ok redis rights: it may read, write and run scripts')
+    t.match(
+      await rights(...without('+@scripting')),
+      /^fail redis rights: .*NOPERM.*'script\|load'.*: give the user \+@scripting/,
+    )
+    t.match(await rights(...all, '-evalsha'), /^fail redis rights: .*'evalsha'/)
+    t.match(await rights(...without('+@write')), /^fail redis rights: .*give the user \+@write/)
+    t.match(await rights(...without('+@read')), /^fail redis rights: .*give the user \+@read/)
+    t.match(await rights('~no:*', ...without('~*')), /^fail redis rights: .*give the user ~\*/)
+  },
+)
+
 t.test('CONFIG may be forbidden, as on hosted servers', async (t) => {
   const forbidden = ['--rename-command', 'CONFIG', '']
   const socket = await serverWith(t, '--appendonly', 'yes', ...forbidden)
@@ -121,7 +158,7 @@ t.test('an embedded Redis is checked only while its gateway runs', async (t) => 
   t.teardown(() => server.stop())
   const { examination, lines } = startExamination()
   await examineRedis({ redis: { kind: 'embedded' }, data }, examination)
-  t.equal(lines.length, 6)
+  t.equal(lines.length, 7)
   for (const line of lines) t.match(line, /^ok /)
 })
 
