@@ -148,6 +148,8 @@ function noteRefusal({ metrics, log }: Gateway, error: GatewayError, id: string)
 
 /** How often the drain looks whether exchanges still run. */
 const lookMs = 20
+/** When the drain is over, it looks so often before it cuts what still runs: what has arrived while this process stood still is read first. */
+const lastLooks = 10
 /** The time, after the abort, for the terminal events to be written and the settlements to be sent. */
 const settlingMs = 5000
 
@@ -157,6 +159,7 @@ async function drained(
   hurry: AbortSignal | undefined,
 ): Promise<void> {
   await emptied(inside, drainMs, hurry)
+  for (let i = 0; i < lastLooks && inside.size > 0 && !hurry?.aborted; i++) await pause(lookMs)
   for (const one of inside.members()) one.abort(new GatewayError('server_draining'))
   await emptied(inside, settlingMs)
 }

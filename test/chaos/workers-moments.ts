@@ -202,20 +202,28 @@ t.test(
   atOnce,
   async (t) => {
     const dir = await tempDir(t)
-    const [hold, file] = [join(dir, 'hold'), join(dir, 'slow.ts')]
-    const plugin = `
+    const hold = join(dir, 'hold')
+    // Each ends within the 15 s that a set-up has, and both together take longer than the supervisor waits.
+    const plugin = (name: string) => `
     import { existsSync } from 'node:fs'
     import { setTimeout as pause } from 'node:timers/promises'
     import { z } from 'tollgate/plugin'
     const setup = async () => {
-      while (process.env.TOLLGATE_WORKER && existsSync('${hold}')) await pause(10)
+      const until = performance.now() + 12_000
+      const waits = () => existsSync('${hold}') && performance.now() < until
+      while (process.env.TOLLGATE_WORKER && waits()) await pause(10)
       return {}
     }
-    export const plugin = { name: 'slow', schema: z.strictObject({}), setup }
+    export const plugin = { name: '${name}', schema: z.strictObject({}), setup }
   `
-    await writeFile(file, plugin)
+    const names = ['slow', 'slow-too']
+    const files = names.map((name) => join(dir, `${name}.ts`))
+    await Promise.all(names.map((name, i) => writeFile(files[i] ?? '', plugin(name))))
     const backend = await startBackend(t)
-    const yaml = yamlFor(backend.url, `plugins: { ${file}: {} }\n`)
+    const yaml = yamlFor(
+      backend.url,
+      `plugins: { ${files.map((file) => `${file}: {}`).join(', ')} }\n`,
+    )
     const gateway = await spawnGateway(t, { yaml })
     const account = await gateway.account(1_000_000)
     const children = await childrenOf(gateway.pid)

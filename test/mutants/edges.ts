@@ -301,8 +301,8 @@ export const edgeMutants: readonly Mutant[] = [
   ),
   one(
     'upkeep.ts',
-    'return redis.up && !redis.outage.refusesAll && ledger.isOpen && !state.draining',
-    'return redis.up && !redis.outage.refusesAll && ledger.isOpen',
+    'isReady: redis.up && !refusesAll && ledger.isOpen && !state.draining,',
+    'isReady: redis.up && !refusesAll && ledger.isOpen,',
     'listeners/listeners.ts',
   ),
   one(
