@@ -4,7 +4,8 @@ import { connect, createServer } from 'node:net'
 import type { Socket } from 'node:net'
 import t from 'tap'
 import type { Test } from 'tap'
-import { openBrowser, settled, shows, startPage } from '../fixtures/page-browser.ts'
+import { noteShifts, openBrowser, settled, shows, startPage } from '../fixtures/page-browser.ts'
+import { twoFrames } from '../fixtures/page-browser.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { listenOn } from '../fixtures/listen.ts'
@@ -51,6 +52,28 @@ t.test('an answer streams, with its time, speed and cost, and the charge is ther
     amount: -Number(/cost (\d+)/.exec(figures)?.[1]),
   })
   t.equal(await page.getByLabel('Your message').inputValue(), '')
+})
+
+t.test('nothing jumps while an answer grows', async (t) => {
+  const gate = new Gate()
+  const lines = 30
+  const script = chat({ chunks: lines, gate, text: (i) => `Line ${i}, to its end.\n\n` })
+  const { enter } = await startPage(t, { browser, script })
+  const page = await enter('Playground')
+  await page.evaluate(noteShifts)
+  await page.getByLabel('Your message').fill('Say something')
+  await page.evaluate(`document.querySelector('.composer').requestSubmit()`)
+  // The chunk of the role, which has no text.
+  gate.next()
+  for (let i = 0; i < lines; i++) {
+    gate.next()
+    await page.getByText(`Line ${i}, to its end.`).waitFor()
+    await page.evaluate(twoFrames)
+  }
+  gate.open()
+  await page.locator('.figures:not(:empty)').waitFor()
+  await page.evaluate(twoFrames)
+  t.same(await page.evaluate('shifts'), [])
 })
 
 t.test('a page that is loaded anew in mid-answer goes on with it, to the letter', async (t) => {

@@ -5,7 +5,7 @@ import axe from 'axe-core'
 import t from 'tap'
 import type { Page } from 'playwright-core'
 import type { Test } from 'tap'
-import { openBrowser, settled, startPage } from '../fixtures/page-browser.ts'
+import { noteShifts, openBrowser, settled, startPage, twoFrames } from '../fixtures/page-browser.ts'
 import type { PageWorld } from '../fixtures/page-browser.ts'
 import { writePast } from '../fixtures/page-past.ts'
 import { playedPast } from '../fixtures/page-month.ts'
@@ -202,9 +202,7 @@ for (const [kind, options] of Object.entries({ 'a wide screen': {}, 'a phone': p
 t.test('nothing jumps while a view comes', async (t) => {
   const { link, tab } = await usedAccount(t)
   const page = await tab()
-  await page.addInitScript(`globalThis.shifts = []; new PerformanceObserver((list) => {
-    for (const entry of list.getEntries()) if (!entry.hadRecentInput) shifts.push(entry.value + ' ' + entry.sources.map(({ node }) => node?.outerHTML?.slice(0, 80)))
-  }).observe({ type: 'layout-shift', buffered: true })`)
+  await page.addInitScript(noteShifts)
   await page.goto(await link())
   await settled(page, 'Overview')
   for (const view of views) {
@@ -213,9 +211,7 @@ t.test('nothing jumps while a view comes', async (t) => {
     await settled(page, view)
     if (view === 'Overview' || view === 'Usage')
       await page.locator('.chart canvas').first().waitFor()
-    await page.evaluate(
-      'new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))',
-    )
+    await page.evaluate(twoFrames)
   }
   t.same(await page.evaluate('shifts'), [])
 })
