@@ -63,6 +63,8 @@ t.test('nothing jumps while an answer grows', async (t) => {
   await page.evaluate(noteShifts)
   await page.getByLabel('Your message').fill('Say something')
   await page.evaluate(`document.querySelector('.composer').requestSubmit()`)
+  await page.getByText('Waiting').waitFor()
+  await page.evaluate(twoFrames)
   // The chunk of the role, which has no text.
   gate.next()
   for (let i = 0; i < lines; i++) {
