@@ -4,8 +4,14 @@ import { connect, createServer } from 'node:net'
 import type { Socket } from 'node:net'
 import t from 'tap'
 import type { Test } from 'tap'
-import { noteShifts, openBrowser, settled, shows, startPage } from '../fixtures/page-browser.ts'
-import { twoFrames } from '../fixtures/page-browser.ts'
+import {
+  noteShifts,
+  openBrowser,
+  settled,
+  shows,
+  startPage,
+  twoFrames,
+} from '../fixtures/page-browser.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { listenOn } from '../fixtures/listen.ts'

@@ -72,7 +72,8 @@ async function* linesOf(
       if (step.cursor !== whole.cursor) whole = step
       const found = step.differences.map((one) => line({ object: 'audit.difference', ...one }))
       const isDue = performance.now() - toldAt >= progressMs
-      const due = isDue ? (whole === told || whole === step ? [step] : [whole, step]) : []
+      // A set, because both may be the same step.
+      const due = isDue ? [...new Set(whole === told ? [step] : [whole, step])] : []
       if (isDue) [toldAt, told] = [performance.now(), whole]
       if (isDue || found.length > 0) yield [...found, ...due.map(progress)].join('')
     }
