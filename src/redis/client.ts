@@ -23,6 +23,16 @@ export function isCluster(client: Redis): client is Cluster {
   return client instanceof Cluster
 }
 
+// ioredis listens for one error of a connection. One that is closed while TLS shakes hands can have two: the server's
+// certificate is refused, and its alert was in the same packet. Unheard, the second would end the process.
+const { disconnect } = Single.prototype
+Single.prototype.disconnect = function (this: Single, ...words) {
+  // Undefined before the first connection.
+  const stream: Single['stream'] | undefined = this.stream
+  stream?.on('error', () => undefined)
+  disconnect.apply(this, words)
+}
+
 /** Connects when it is told to. */
 export function createClient(config: RedisConfig, options: ClientOptions): Redis {
   if (config.kind !== 'cluster') return single(config, options)

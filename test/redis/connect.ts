@@ -6,8 +6,10 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { bothWays } from '../fixtures/both-ways.ts'
 import type { RedisConfig } from '../../src/config/config.ts'
+import { createClient, isCluster } from '../../src/redis/client.ts'
 import { connect } from '../../src/redis/connect.ts'
 import type { ConnectOptions, RedisLink } from '../../src/redis/connect.ts'
+import { RedisOutage } from '../../src/redis/outage.ts'
 import { certificate } from '../fixtures/certificate.ts'
 import { startDelayProxy } from '../fixtures/delay-proxy.ts'
 import { freePort } from '../fixtures/free-port.ts'
@@ -76,6 +78,28 @@ t.test('TLS with certificates on both sides, a user, and another database', asyn
   t.match(unsigned, /can't be used/, 'the server wants a certificate')
   const spoilt = connect({ ...good, tls: { ca: cert, cert, key: 'no key' } }, { waitMs: 60_000 })
   await t.rejects(spoilt, /can't be used/, 'a key that is none is told at once')
+})
+
+t.test('closed while TLS shakes hands: a connection that fails twice ends nothing', async (t) => {
+  const port = await freePort()
+  await startRedis(t, { args: ['--tls-port', String(port), ...tlsFiles] })
+  const tls = { ...clientTls, ca: certificate.renewed.cert }
+  const outage = new RedisOutage({ log: undefined, probeKeys: [] })
+  for (let i = 0; i < 10; i++) {
+    const client = createClient({ kind: 'single', host: 'localhost', port, db: 0, tls }, { outage })
+    if (isCluster(client)) throw new Error('a Cluster')
+    const errors: Error[] = []
+    client.on('error', (error) => errors.push(error))
+    const ended = next((listener) => client.once('end', listener))
+    client.connect().catch(() => undefined) // `error` has the reason
+    while (!client.stream) await turn()
+    await next((listener) => client.stream.once('connect', listener))
+    client.disconnect()
+    // Redis takes the end as a fault of TLS: its certificate, which is refused here, and its alert are read at once.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20)
+    await ended
+    t.match(errors, [{ code: 'DEPTH_ZERO_SELF_SIGNED_CERT' }])
+  }
 })
 
 t.test('a fault that no retry can heal is reported at once, others after a while', async (t) => {

@@ -32,6 +32,6 @@ t.test('without metering the start is refused, with what to do', async (t) => {
   const yaml = `${models}\nplugins: { metering: false }`
   await t.rejects(
     spawnGateway(t, { yaml }),
-    /exit 1: tollgate: plugins.sessions needs plugins.metering/,
+    /exit 1: .*tollgate: plugins.sessions needs plugins.metering/s,
   )
 })
