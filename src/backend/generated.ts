@@ -22,6 +22,8 @@ const keptChars = 64 * 1024
 const flatChars = 1024
 /** So much of the newest text stands for all that came since the last sample: about 250 tokens, 0.3 ms. As much is always at hand, and the tokenizer takes it in one turn. */
 const sampleLength = 1000
+/** No sample is shorter, but for a text that is: where a text is cut, a token may count twice, and that is much of a few words. */
+const leastSample = 256
 /** A sample is taken when the text has grown by this part of it. */
 const growth = 1 / 8
 /** So many slices may wait for the tokenizer; when a backend is faster than the tokenizer, further slices are estimated. */
@@ -81,18 +83,21 @@ export class Generated {
     return this.#all(this.#counted)
   }
 
-  /** Counts a sample of what came since the last one, unless that is little. Never rejects. */
+  /** Counts a sample of what came since the last one, or all of a short text, unless little came. Never rejects. */
   async gauge(): Promise<void> {
     const length = this.#length
     const fresh = length - this.#gaugedLength
     const isLittle = fresh <= this.#gaugedLength * growth
-    const sample = isLittle ? '' : this.#newest(Math.min(fresh, sampleLength))
+    const wanted = Math.min(Math.max(fresh, leastSample), sampleLength)
+    const sample = isLittle ? '' : this.#newest(wanted)
     if (sample === '') return
     const tokens = await this.#count(decoded(sample)).catch(() => undefined)
     // Meanwhile all of the text may have been counted.
     if (tokens === undefined || length <= this.#gaugedLength) return
     this.#density = tokens / sample.length
-    this.#gaugedTokens += this.#density * (length - this.#gaugedLength)
+    const isWhole = length <= leastSample
+    if (isWhole) this.#gaugedTokens = this.#density * length
+    else this.#gaugedTokens += this.#density * (length - this.#gaugedLength)
     this.#gaugedLength = length
   }
 

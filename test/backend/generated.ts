@@ -127,6 +127,21 @@ for (const [name, answer] of Object.entries(answers)) {
   }
 }
 
+t.test('a slow stream, whose space follows its words, has many checkpoints', async (t) => {
+  const generated = new Generated(countText)
+  let said = ''
+  let worst = 0
+  for (const word of answerOf('english', 1500, seeded(1)).match(/\S+\s*/g) ?? []) {
+    said += word
+    generated.add(JSON.stringify(word).slice(1, -1))
+    await generated.gauge()
+    const off = Math.abs(generated.gaugedTokens - (await countTokens(said)))
+    // A short text has few tokens to be wrong by.
+    if (off > 4) worst = Math.max(worst, off / (await countTokens(said)))
+  }
+  t.ok(worst < 0.1, `${worst}`)
+})
+
 t.test('escapes and cut characters do not change what samples tell', async (t) => {
   const text = answerOf('chinese', 3000, seeded(1))
   const escaped = text.replace(/[^ -~]/g, (c) =>
