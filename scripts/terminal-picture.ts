@@ -72,14 +72,7 @@ function type(command: string, comment?: string): void {
 }
 
 function run(command: string, options: { readonly cwd: string; readonly env: NodeJS.ProcessEnv }) {
-  const words = [
-    '-q',
-    '-f',
-    '-e',
-    '-c',
-    `stty cols ${columns} rows ${rows}; ${command}`,
-    '/dev/null',
-  ]
+  const words = ['-qfec', `stty cols ${columns} rows ${rows}; ${command}`, '/dev/null']
   const child = spawn('script', words, { ...options, stdio: ['ignore', 'pipe', 'inherit'] })
   let lastMs = performance.now()
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
