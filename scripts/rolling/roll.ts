@@ -3,12 +3,12 @@
 // the token. What it served for answers that were cut, because a drain was over first, is told apart (docs/money.md).
 
 import { randomBytes } from 'node:crypto'
-import type { Test } from 'tap'
 import { freePort } from '../../test/fixtures/free-port.ts'
 import { spawnGateway } from '../../test/fixtures/gateway.ts'
 import type { Account, OwnProcess } from '../../test/fixtures/gateway.ts'
 import { balanceOf, differencesOf } from '../../test/fixtures/money.ts'
 import { startRedis } from '../../test/fixtures/redis-server.ts'
+import type { Teardown } from '../../test/fixtures/teardown.ts'
 import { tempDir } from '../../test/fixtures/temp-dir.ts'
 import { entriesOf } from '../chaos/verify.ts'
 import { startHonestBackend } from '../thieves/backend.ts'
@@ -35,7 +35,7 @@ const tokens = 1_000_000_000
 
 /** `reloadMs` is of one gateway: the middle and the longest. */
 export async function roll(
-  t: Pick<Test, 'teardown'>,
+  t: Teardown,
   name: ProxyName,
   { rounds, reloads, ...wanted }: RollOptions,
 ) {
@@ -100,7 +100,7 @@ interface Place extends Upstream {
   readonly dataDir: string
 }
 
-async function somePlace(t: Pick<Test, 'teardown'>): Promise<Place> {
+async function somePlace(t: Teardown): Promise<Place> {
   return { port: await freePort(), adminPort: await freePort(), dataDir: await tempDir(t) }
 }
 
