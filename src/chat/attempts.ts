@@ -38,7 +38,8 @@ export function begin(x: Exchange, options: GenerationOptions): Generation {
     cancelled: undefined,
     ...emptyAttempt(x, request),
   }
-  // No function is written behind `x.… =`: V8 makes such a function in the old generation, where it keeps the exchange alive.
+  // These have names first: V8 makes a function that is written behind `x.stop =` in the old generation, where it keeps the
+  // exchange alive.
   const stopThis: Exchange['stop'] = (reason) => stop(generation, reason)
   const pauseThis: Exchange['pause'] = (until) => generation.relay?.pause(until)
   x.stop = stopThis

@@ -88,7 +88,7 @@ local function open_field(key_id)
   return 'open:' .. key_id
 end
 
--- `key_id`: of the key whose open holds are wanted.
+-- `open_of_key` is how many open holds the key `key_id` has; 0 without one.
 local function read_account(key_id)
   local found = call('HMGET', account_key, 'id', 'name', 'status', 'plan', 'granted', 'spent',
     'reserved', 'minute', 'requests', 'tokens', 'owed', 'allowance', 'budget', 'window',
