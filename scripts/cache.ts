@@ -1,8 +1,10 @@
 // Keeps what is made once and used by later runs: packages of other languages, and programs built from sources.
 
+import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdir, mkdtemp, readdir, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
 
 /** Entries that were not used for this long are deleted when something new is made. */
 const keptMs = 7 * 86_400_000
@@ -40,6 +42,16 @@ export async function ensureMade(
   }
   await prune()
   return folder
+}
+
+/** The folder of a package of npm, from its name and version. None of its scripts runs. */
+export async function npmPackage(spec: string): Promise<string> {
+  const made = await ensureMade(`npm-${fingerprint([spec])}`, async (made) => {
+    console.log(`Fetching ${spec} from npm …`)
+    const words = ['install', '--no-save', '--ignore-scripts', '--prefix', made, spec]
+    await promisify(execFile)('npm', words)
+  })
+  return join(made, 'node_modules', spec.slice(0, spec.lastIndexOf('@')))
 }
 
 /** Marks the entry as used now. Resolves with false when it does not exist. */

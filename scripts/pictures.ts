@@ -2,13 +2,11 @@
 // npm (it is in no install, because it is larger than everything else here) and needs Debian's Chromium, which is installed
 // as for the tests.
 
-import { execFile } from 'node:child_process'
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { promisify } from 'node:util'
 import type { Page } from 'playwright-core'
 import { openBrowser } from '../test/fixtures/page-browser.ts'
-import { ensureMade, fingerprint } from './cache.ts'
+import { npmPackage } from './cache.ts'
 import { endOnSignals, withTeardown } from './ending.ts'
 import { markOf } from './picture-mark.ts'
 
@@ -30,7 +28,7 @@ endOnSignals()
 await withTeardown(async (t) => {
   const browser = await openBrowser(t)
   const page = await browser.newPage()
-  await page.addScriptTag({ path: await mermaidFile() })
+  await page.addScriptTag({ path: join(await npmPackage(mermaid), 'dist/mermaid.min.js') })
   await page.evaluate(`mermaid.initialize(${JSON.stringify(look)})`)
   const names = (await readdir(folder)).filter((name) => name.endsWith('.mmd'))
   for (const name of names.toSorted()) {
@@ -41,15 +39,6 @@ await withTeardown(async (t) => {
     console.log(`${name}: ${svg.length} bytes`)
   }
 })
-
-async function mermaidFile(): Promise<string> {
-  const made = await ensureMade(`mermaid-${fingerprint([mermaid])}`, async (made) => {
-    console.log(`Fetching ${mermaid} from npm …`)
-    const words = ['install', '--no-save', '--ignore-scripts', '--prefix', made, mermaid]
-    await promisify(execFile)('npm', words)
-  })
-  return join(made, 'node_modules/mermaid/dist/mermaid.min.js')
-}
 
 async function draw(page: Page, text: string): Promise<string> {
   const drawn = `mermaid.render('picture', ${JSON.stringify(text)}).then(({ svg }) => svg)`

@@ -5,11 +5,11 @@
 import { execFile, spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { on, once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
-import { ensureMade, fingerprint } from './cache.ts'
+import { tempDir } from '../test/fixtures/temp-dir.ts'
+import { npmPackage } from './cache.ts'
 import { endOnSignals, withTeardown } from './ending.ts'
 import { columns, drawScreen, rows } from './terminal-screen.ts'
 import type { Output, Xterm } from './terminal-screen.ts'
@@ -35,8 +35,7 @@ const recorded: Output[] = []
 
 endOnSignals()
 await withTeardown(async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'tollgate-first-minute-'))
-  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const folder = await tempDir(t)
   await promisify(execFile)('git', ['clone', '--quiet', root, folder])
   const terminal = { cwd: folder, env: { ...process.env, KEY: '', NPM_CONFIG_PROGRESS: 'false' } }
   const start = 'npm ci && npm start'
@@ -55,7 +54,8 @@ await withTeardown(async (t) => {
     note('\r\n')
   }
 })
-const svg = await drawScreen(recorded, await loadXterm())
+const module = join(await npmPackage(xterm), 'lib-headless/xterm-headless.mjs')
+const svg = await drawScreen(recorded, (await import(module)) as Xterm)
 await writeFile(file, svg)
 console.log(`${file}: ${svg.length} bytes`)
 
@@ -72,14 +72,7 @@ function type(command: string, comment?: string): void {
 }
 
 function run(command: string, options: { readonly cwd: string; readonly env: NodeJS.ProcessEnv }) {
-  const words = [
-    '-q',
-    '-f',
-    '-e',
-    '-c',
-    `stty cols ${columns} rows ${rows}; ${command}`,
-    '/dev/null',
-  ]
+  const words = ['-qfec', `stty cols ${columns} rows ${rows}; ${command}`, '/dev/null']
   const child = spawn('script', words, { ...options, stdio: ['ignore', 'pipe', 'inherit'] })
   let lastMs = performance.now()
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
@@ -106,14 +99,4 @@ async function end(child: ChildProcess): Promise<void> {
   const closed = once(child, 'close')
   child.kill()
   await closed
-}
-
-async function loadXterm(): Promise<Xterm> {
-  const made = await ensureMade(`xterm-${fingerprint([xterm])}`, async (made) => {
-    console.log(`Fetching ${xterm} from npm …`)
-    const words = ['install', '--no-save', '--ignore-scripts', '--prefix', made, xterm]
-    await promisify(execFile)('npm', words)
-  })
-  const path = join(made, 'node_modules/@xterm/headless/lib-headless/xterm-headless.mjs')
-  return (await import(path)) as Xterm
 }

@@ -91,14 +91,12 @@ export class PluginRefusal extends Error {
 const setUpMs = 15_000
 
 async function setUp(plugin: Plugin, gateway: Gateway): Promise<Running> {
-  let isRefused = false
   const setting = settingUp(plugin, gateway)
-  const closeIfLate = (running: Running) => (isRefused ? running.close?.() : undefined)
-  setting.then(closeIfLate).catch(() => undefined) // the refusal has been told
   try {
     return await within(setting, setUpMs, 'setup')
   } catch (error) {
-    isRefused = true
+    // What is set up too late is closed. A failure of that has no reader: the configuration was refused.
+    setting.then((late) => late.close?.()).catch(() => undefined)
     throw new PluginRefusal(plugin.name, error)
   }
 }

@@ -93,7 +93,7 @@ export interface Condition {
 export interface Workers {
   /** How many there should be. */
   readonly count: number
-  /** How those are that answer. */
+  /** Of each worker that serves and answers. */
   conditions(): Promise<readonly Condition[]>
   /** What they know of their targets, together. */
   targets(): Promise<readonly TargetReport[]>

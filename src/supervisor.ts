@@ -73,7 +73,7 @@ export async function startSupervisor(
     count,
     async conditions() {
       const told = await fleet.askAll('condition', answerMs)
-      return told.flatMap((one) => (one ? [one as Condition] : []))
+      return told.filter(Boolean) as readonly Condition[]
     },
     async targets() {
       const reports = await fleet.askAll('targets', answerMs)

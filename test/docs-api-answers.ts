@@ -102,19 +102,8 @@ t.test('what is configured, health, audit', async () => {
   const ref = parseKey(broken.key)?.ref ?? ''
   const { client } = gateway.redis
   await client.hincrby(keys.account(ref), 'granted', 1)
-  const unreadable = [
-    'type',
-    'charge',
-    'amount',
-    '-1',
-    'balance',
-    '-1',
-    'usage',
-    '1 0 0',
-    'meta',
-    '-',
-  ]
-  await client.xadd(keys.journal(ref), '*', ...unreadable)
+  const unreadable = { type: 'charge', amount: -1, balance: -1, usage: '1 0 0', meta: '-' }
+  await client.xadd(keys.journal(ref), '*', ...Object.entries(unreadable).flat())
   const audit = await say(`GET /admin/audit?account=${broken.id}`)
   check('Audit', audit.body)
   const differences = audit.body['differences'] as readonly unknown[]

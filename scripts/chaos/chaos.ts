@@ -1,8 +1,8 @@
 // One run of chaos, from the first customer to the last check.
 
-import type { Test } from 'tap'
 import { refOf } from '../../test/fixtures/money.ts'
 import { seeded } from '../../test/fixtures/random.ts'
+import type { Teardown } from '../../test/fixtures/teardown.ts'
 import { Bounds } from './bounds.ts'
 import { Chatter } from './chats.ts'
 import type { Customer, Surroundings } from './customer.ts'
@@ -50,7 +50,7 @@ const customersMs = 180_000
 const checkingMs = 600_000
 
 export async function chaos(
-  t: Pick<Test, 'teardown'>,
+  t: Teardown,
   { seed, redis, say = () => undefined, ...options }: ChaosOptions,
 ): Promise<ChaosReport> {
   const random = seeded(seed)
@@ -142,11 +142,7 @@ async function verifyAll(world: World, customers: Customers): Promise<void> {
   for (const one of customers.everybody) one.judgeMissing()
 }
 
-async function verifyFiles(
-  t: Pick<Test, 'teardown'>,
-  world: World,
-  keepers: readonly Keeper[],
-): Promise<void> {
+async function verifyFiles(t: Teardown, world: World, keepers: readonly Keeper[]): Promise<void> {
   const lines = await filesInOrder(t, world)
   await world.state.settled()
   for (const line of lines) keeperOf(keepers, line).judgeLeft(line)

@@ -2,8 +2,8 @@
 
 import { connect, createServer } from 'node:net'
 import type { NetConnectOpts, Socket } from 'node:net'
-import type { Test } from 'tap'
 import { listenOn } from '../../test/fixtures/listen.ts'
+import type { Teardown } from '../../test/fixtures/teardown.ts'
 
 export interface Line {
   readonly port: number
@@ -21,7 +21,7 @@ export interface Line {
   open(): void
 }
 
-export async function startLine(t: Pick<Test, 'teardown'>, to: NetConnectOpts): Promise<Line> {
+export async function startLine(t: Teardown, to: NetConnectOpts): Promise<Line> {
   const pairs = new Set<readonly [Socket, Socket]>()
   const state = { delayMs: 0, isClosed: false, isStalled: false }
   const server = createServer({ noDelay: true }, (client) => {

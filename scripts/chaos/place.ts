@@ -2,7 +2,6 @@
 
 import { stat, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Test } from 'tap'
 import { isRunning } from '../../src/data/lock.ts'
 import { fillDisk, freeDisk } from '../../test/fixtures/full-disk.ts'
 import { lastingPort } from '../../test/fixtures/free-port.ts'
@@ -11,6 +10,7 @@ import type { GatewaySetup, OwnProcess } from '../../test/fixtures/gateway.ts'
 import { childrenOf } from '../../test/fixtures/process.ts'
 import type { S3Server } from '../../test/fixtures/s3-server.ts'
 import { s3Yaml } from '../../test/fixtures/s3-server.ts'
+import type { Teardown } from '../../test/fixtures/teardown.ts'
 import { tempDir } from '../../test/fixtures/temp-dir.ts'
 import { detourFlags, detours } from './detour.ts'
 import { startLine } from './line.ts'
@@ -29,7 +29,7 @@ const startingMs = 60_000
 const logStart = 2 ** 30
 
 export interface PlaceParts {
-  readonly t: Pick<Test, 'teardown'>
+  readonly t: Teardown
   readonly workers: number
   /** For `redis` in gateway.yaml. */
   readonly redisYaml: string

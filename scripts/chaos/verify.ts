@@ -2,13 +2,13 @@
 // happened: no balance below zero, no hold, no difference in the journal, each payment once. What a fail-over of Redis may
 // have lost beside that is in risks.ts; it is forgiven by its time alone, and counted.
 
-import type { Test } from 'tap'
 import type { Transaction } from '../../src/ledger/transaction.ts'
 import type { Account, OwnProcess } from '../../test/fixtures/gateway.ts'
 import { balanceNow, balanceOf, differencesOf } from '../../test/fixtures/money.ts'
 import { leftIn } from '../../test/fixtures/files-left.ts'
 import { openPlaces, s3Config } from '../../test/fixtures/files-world.ts'
 import { metricOf } from '../../test/fixtures/metric.ts'
+import type { Teardown } from '../../test/fixtures/teardown.ts'
 import { until } from '../../test/fixtures/until.ts'
 import { prefix } from './place.ts'
 import type { World } from './world.ts'
@@ -54,10 +54,7 @@ export async function entriesOf(
 }
 
 /** Lets hours pass for what dead gateways left; returns what is in Redis or in the store all the same. */
-export async function filesInOrder(
-  t: Pick<Test, 'teardown'>,
-  { state, s3 }: World,
-): Promise<readonly string[]> {
+export async function filesInOrder(t: Teardown, { state, s3 }: World): Promise<readonly string[]> {
   const quiet = { teardown: t.teardown.bind(t), comment: () => undefined }
   const opened = await openPlaces(quiet, state.config, { place: { s3: s3Config(s3, prefix) }, s3 })
   await opened.sweepLater()

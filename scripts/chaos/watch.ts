@@ -2,9 +2,9 @@
 // whoever has caused it. On a busy machine a server seems to be down now and then, and is replaced, without any fault.
 
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Test } from 'tap'
 import { parseInfo } from '../../src/redis/server-kind.ts'
 import type { RedisNode } from '../../test/fixtures/redis-node.ts'
+import type { Teardown } from '../../test/fixtures/teardown.ts'
 import { until } from '../../test/fixtures/until.ts'
 import { Lineage } from './lineage.ts'
 import type { Origins, ServerView } from './lineage.ts'
@@ -27,11 +27,7 @@ interface Expected {
   to: number
 }
 
-export function watchFailOvers(
-  t: Pick<Test, 'teardown'>,
-  nodes: readonly RedisNode[],
-  risks: Risks,
-): Watch {
+export function watchFailOvers(t: Teardown, nodes: readonly RedisNode[], risks: Risks): Watch {
   const origins: Origins = new Map()
   const planned: Expected[] = []
   const isPlanned = (node: RedisNode, at: number) =>
@@ -62,7 +58,7 @@ interface Look {
   readonly askedAt: number
 }
 
-function follow(t: Pick<Test, 'teardown'>, node: RedisNode, lineage: Lineage): Look {
+function follow(t: Teardown, node: RedisNode, lineage: Lineage): Look {
   // Its own connection: a command fails with the connection, and is not sent again, perhaps to the next process.
   const client = node.client.duplicate({
     enableOfflineQueue: false,

@@ -1,9 +1,9 @@
 // What chaos plays with: Redis, an S3 server, two backends that count the truth, and three gateways, the last of them
 // with two workers. Each gateway has lines of its own to Redis and to S3, and all have the same lines to the backends.
 
-import type { Test } from 'tap'
 import { startS3 } from '../../test/fixtures/s3-server.ts'
 import type { S3Server } from '../../test/fixtures/s3-server.ts'
+import type { Teardown } from '../../test/fixtures/teardown.ts'
 import { startHonestBackend } from '../thieves/backend.ts'
 import type { Truths } from '../thieves/truth.ts'
 import { startLine } from './line.ts'
@@ -27,7 +27,7 @@ export interface World {
 
 const workers = [1, 1, 2]
 
-export async function startWorld(t: Pick<Test, 'teardown'>, kind: StateKind): Promise<World> {
+export async function startWorld(t: Teardown, kind: StateKind): Promise<World> {
   const backend = await startHonestBackend(t)
   const there = { host: '127.0.0.1', port: Number(new URL(backend.url).port) }
   const toBackends = [await startLine(t, there), await startLine(t, there)]

@@ -3,9 +3,9 @@
 import { chmod, readFile, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join, resolve } from 'node:path'
-import type { Test } from 'tap'
 import { freePort } from '../../test/fixtures/free-port.ts'
 import { startProcess } from '../../test/fixtures/process.ts'
+import type { Teardown } from '../../test/fixtures/teardown.ts'
 import { tempDir } from '../../test/fixtures/temp-dir.ts'
 import { until } from '../../test/fixtures/until.ts'
 import { ensureProgram } from '../apt.ts'
@@ -37,7 +37,7 @@ export function readProxyFile(name: ProxyName): Promise<string> {
 
 /** Resolves with its URL. Installs the package if it is not there. */
 export async function startProxy(
-  t: Pick<Test, 'teardown'>,
+  t: Teardown,
   name: ProxyName,
   options: ProxyOptions,
 ): Promise<string> {

@@ -7,13 +7,13 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Test } from 'tap'
 import { isModelName, modeOf } from './models.ts'
 import type { Mode } from './models.ts'
 import { obey } from './parameters.ts'
 import { addressesIn, chatPrompt, inputPrompt, rerankPrompt } from './prompt.ts'
 import { stream, whole } from './speech.ts'
 import { Account, Truths } from './truth.ts'
+import type { Teardown } from '../../test/fixtures/teardown.ts'
 
 export type Json = Readonly<Record<string, unknown>>
 
@@ -37,7 +37,7 @@ export interface HonestBackend {
   readonly truths: Truths
 }
 
-export async function startHonestBackend(t: Pick<Test, 'teardown'>): Promise<HonestBackend> {
+export async function startHonestBackend(t: Teardown): Promise<HonestBackend> {
   const truths = new Truths()
   const patient = { keepAliveTimeout: 0, requestTimeout: 0, headersTimeout: 0 }
   const server = createServer(patient, (req, res) => {

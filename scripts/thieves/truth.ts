@@ -17,7 +17,7 @@ export class Truth {
   readonly reached = new Set<string>()
   hasLeft = false
   /** Of answers whose reader has left before their end; part of `cost`. */
-  readonly cut = { whole: new Cut(), streamed: new Cut() }
+  readonly cut = { whole: { answers: 0, cost: 0 }, streamed: { answers: 0, cost: 0 } }
   readonly #made = Promise.withResolvers<void>()
   readonly #samples: { readonly at: number; readonly cost: number }[] = []
   #running = 0
@@ -60,11 +60,6 @@ export class Truth {
     if (this.#running === 0) return Promise.resolve()
     return new Promise((resolve) => void this.#idle.push(resolve))
   }
-}
-
-export class Cut {
-  answers = 0
-  cost = 0
 }
 
 export class Truths {

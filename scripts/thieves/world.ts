@@ -1,10 +1,10 @@
 // What a round of thieves needs: a real Redis, the honest backend, and two gateways of their own processes on both.
 
-import type { Test } from 'tap'
 import { spawnGateway } from '../../test/fixtures/gateway.ts'
 import type { OwnProcess } from '../../test/fixtures/gateway.ts'
 import { startRedis } from '../../test/fixtures/redis-server.ts'
 import type { RedisServer } from '../../test/fixtures/redis-server.ts'
+import type { Teardown } from '../../test/fixtures/teardown.ts'
 import { startHonestBackend } from './backend.ts'
 import { answerBytes, modelsYaml } from './models.ts'
 import type { Truths } from './truth.ts'
@@ -19,7 +19,7 @@ export interface World {
   spawn(): Promise<OwnProcess>
 }
 
-export async function startWorld(t: Pick<Test, 'teardown'>): Promise<World> {
+export async function startWorld(t: Teardown): Promise<World> {
   const backend = await startHonestBackend(t)
   const redis = await startRedis(t, { args: ['--appendonly', 'yes'] })
   const yaml = `${modelsYaml(backend.url)}

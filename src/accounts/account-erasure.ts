@@ -37,7 +37,7 @@ async function eraseKeys(redis: Redis, ref: string): Promise<void> {
   }
 }
 
-/** The names after the tag that stay. Marks of settlements and answers to credits expire within 25 hours; until then a repeated call finds them. */
+/** The names after the tag that stay. Marks of settlements and answers to credits expire within 26 hours; until then a repeated call finds them. */
 const stays = /^(account|journal|payments|usage:.+|settled:.+|credit:.+|due|storage)$/
 
 /** What a request under way had yet to write can come between two passes: the last pass finds nothing. */

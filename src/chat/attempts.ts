@@ -38,7 +38,8 @@ export function begin(x: Exchange, options: GenerationOptions): Generation {
     cancelled: undefined,
     ...emptyAttempt(x, request),
   }
-  // No function is written behind `x.… =`: V8 makes such a function in the old generation, where it keeps the exchange alive.
+  // These have names first: V8 makes a function that is written behind `x.stop =` in the old generation, where it keeps the
+  // exchange alive.
   const stopThis: Exchange['stop'] = (reason) => stop(generation, reason)
   const pauseThis: Exchange['pause'] = (until) => generation.relay?.pause(until)
   x.stop = stopThis
@@ -221,45 +222,48 @@ function giveUp(generation: Generation, thrown: unknown): void {
 
 /** Returns the backend's own refusal when it may be relayed; else throws. */
 export async function refused(generation: Generation, backend: BackendAnswer): Promise<Answer> {
-  const { target, request } = generation
-  const { generates } = request.row
   const { status, headers } = backend
-  const body = await readBounded(backend, errorBodyBytes).catch(() => undefined)
-  return await relayed(generation, relayedRefusal(status, headers, { body, target, generates }))
+  return await relayed(generation, { status, headers, body: await readErrorBody(backend) })
 }
 
 /** The same for an error that came after a 200. */
-export async function refusedIn(generation: Generation, data: string): Promise<Answer> {
+export function refusedIn(generation: Generation, data: string): Promise<Answer> {
   const body = Buffer.from(data, 'latin1')
-  const { target, request } = generation
-  const { generates } = request.row
-  const status = statusOfError(data)
-  return await relayed(generation, relayedRefusal(status, {}, { body, target, generates }))
+  return relayed(generation, { status: statusOfError(data), headers: {}, body })
 }
 
-async function relayed(generation: Generation, answer: Answer): Promise<Answer> {
-  generation.deadline.stop()
-  generation.seat?.refused()
-  await generation.run.finish({ ...outcome(generation, answer.status), complete: false })
+interface ErrorAnswer extends Pick<BackendAnswer, 'status' | 'headers'> {
+  readonly body: Buffer | undefined
+}
+
+async function relayed(
+  generation: Generation,
+  { status, headers, body }: ErrorAnswer,
+): Promise<Answer> {
+  const { target, request, deadline, seat, run } = generation
+  const { generates } = request.row
+  const answer = relayedRefusal(status, headers, { body, target, generates })
+  deadline.stop()
+  seat?.refused()
+  await run.finish({ ...outcome(generation, status), complete: false })
   return answer
 }
 
-/** So long the body of an error is waited for: then its status has to do. */
+/** How long the body of an error is waited for. */
 const errorBodyMs = 2000
 
-/** Reads the body of an error. */
-async function readBounded({ stream, ended }: BackendAnswer, maxBytes: number): Promise<Buffer> {
+/** Resolves with undefined when the body is too large, was cut off or took too long: then the status alone decides. */
+async function readErrorBody({ stream, ended }: BackendAnswer): Promise<Buffer | undefined> {
   const chunks: Buffer[] = []
   let bytes = 0
   stream.on('error', () => undefined)
   stream.on('data', (chunk: Buffer) => {
     bytes += chunk.length
-    if (bytes <= maxBytes) chunks.push(chunk)
+    if (bytes <= errorBodyBytes) chunks.push(chunk)
     else stream.destroy()
   })
   const patience = setTimeout(() => stream.destroy(), errorBodyMs)
   const how = await ended
   clearTimeout(patience)
-  if (how === 'cut' || bytes > maxBytes) throw new GatewayError('upstream_error')
-  return Buffer.concat(chunks, bytes)
+  return how === 'cut' || bytes > errorBodyBytes ? undefined : Buffer.concat(chunks, bytes)
 }

@@ -116,22 +116,14 @@ function committed(generation: Generation, opening: Promise<Relay | Answer>): An
     const beating = heartbeatMs && setInterval(() => void out.write(heartbeat), heartbeatMs)
     const opened = await opening.catch((thrown: unknown) => failure(generation, thrown))
     clearInterval(beating)
-    out.write(typeof opened === 'string' ? opened : await restOf(generation, { opened, out }))
+    if (opened instanceof Relay) return void out.write((await opened.pump(out)).frames)
+    const data = typeof opened === 'string' ? opened : linesOf('body' in opened ? opened.body : '')
+    out.write(generation.grammar.frame({ event: undefined, data }))
   }
   return { status: 200, headers: sseHeaders, stream }
 }
 
-async function restOf(
-  { grammar }: Generation,
-  { opened, out }: { readonly opened: Relay | Answer; readonly out: StreamOut },
-): Promise<string> {
-  if ('pump' in opened) return (await opened.pump(out)).frames
-  const body = 'body' in opened ? opened.body : ''
-  return grammar.frame({ event: undefined, data: linesOf(body) })
-}
-
 async function failure(generation: Generation, thrown: unknown): Promise<string> {
   const error = asGatewayError(await givenUp(generation, thrown))
-  const data = latin1(errorBody(error, generation.x.id))
-  return generation.grammar.frame({ event: undefined, data })
+  return latin1(errorBody(error, generation.x.id))
 }

@@ -149,11 +149,8 @@ class Work {
   /** Returns whether this is the end. */
   #take(line: Line): boolean {
     if (line.object === undefined) {
-      const { error, request_id } = line
-      this.#refusal = new CliError(
-        exit.unreachable,
-        `${error.message} (${error.code}, ${request_id})`,
-      )
+      const { message, code } = line.error
+      this.#refusal = new CliError(exit.unreachable, `${message} (${code}, ${line.request_id})`)
       return false
     }
     if (line.object === 'audit.difference') {

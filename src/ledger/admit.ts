@@ -84,18 +84,10 @@ export function admitCall(request: AdmitRequest) {
     },
     read: (reply: Answered<'admit'>): AdmitAnswer => readAdmitAnswer(reply, request),
     holdOf(granted: AdmitGranted): Hold {
-      const { limits, accountId, accountName, plan, keyId, keyHasLimits } = granted
-      const { wouldRefuse, available } = granted
-      const found = {
-        accountId,
-        accountName,
-        plan,
-        keyId,
-        keyHasLimits,
-        limits,
-        wouldRefuse,
-        available,
-      }
+      const { accountId, accountName, plan, keyId, keyHasLimits } = granted
+      const { limits, wouldRefuse, available } = granted
+      const who = { accountId, accountName, plan, keyId, keyHasLimits }
+      const found = { ...who, limits, wouldRefuse, available }
       const minute = Math.floor(granted.nowMs / minuteMs)
       const countedTokens = Math.min(tokens, granted.mostTokens)
       const asked = { id: holdId, ref, hmac, ...note, countedTokens, minute, isShadow }

@@ -54,7 +54,7 @@ export async function* auditSteps(
   const groups = ref === undefined ? all() : [[{ ref, id: undefined }]]
   try {
     for await (const group of groups) {
-      signal?.throwIfAborted()
+      stops.throwIfAborted()
       const work = Promise.all(
         group.map(({ ref }) => auditAccount(place, ref, { signal: stops, onEntries })),
       )

@@ -76,7 +76,7 @@ export interface Ledger extends Admitting, Bookkeeping {
   readonly debtors: Debtors
   /** The end of an account that is deleted. */
   readonly closing: Closing
-  /** Settles the holds whose work has not, for what it has used by now. Waits at most `boundMs` for the replies to what was sent; the rest stays in the spool for the next start. */
+  /** Settles the holds that are still open, for what their work has used by now. Waits at most `boundMs` for the replies to what was sent; the rest stays in the spool for the next start. */
   close(boundMs?: number): Promise<void>
 }
 

@@ -1,6 +1,7 @@
 // What a client is told for each status of a backend, and that no secret of a target gets out.
 
 import t from 'tap'
+import { errorBodyBytes } from '../../src/chat/backend-status.ts'
 import { bytes, failing } from '../fixtures/backend-scripts.ts'
 import { chatPath } from '../fixtures/chat-path.ts'
 
@@ -69,9 +70,10 @@ t.test('a backend can make clients wait an hour at most, and a second at least',
   }
 })
 
-t.test('an error body that is no JSON with an error is never relayed', async (t) => {
+t.test('an error body that is too large, or no JSON with an error, is never relayed', async (t) => {
   const { backend, ask } = await chatPath(t)
-  for (const body of ['Traceback: /home/x.py', '{"detail":[]}', '{"error":null}', '']) {
+  const large = `{"error":{"message":"${'x'.repeat(errorBodyBytes)}"}}`
+  for (const body of ['Traceback: /home/x.py', '{"detail":[]}', '{"error":null}', '', large]) {
     backend.once(bytes(body, { status: 422 }))
     const answer = await ask()
     t.equal(answer.status, 502)

@@ -5,7 +5,6 @@ import { Ajv } from 'ajv'
 import { readFile, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import type { Test } from 'tap'
 import { parseAllDocuments } from 'yaml'
 import { ensurePython } from '../../scripts/model-server/python.ts'
 import { loadConfig } from '../../src/config/load.ts'
@@ -16,6 +15,7 @@ import { startGateway } from '../fixtures/gateway.ts'
 import { runProcess } from '../fixtures/process.ts'
 import { rawClient } from '../fixtures/raw-http.ts'
 import { root } from '../fixtures/source.ts'
+import type { Teardown } from '../fixtures/teardown.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 
 const folder = join(root, 'config/kubernetes')
@@ -44,7 +44,7 @@ function only(kind: string, name = 'tollgate'): object {
 const pod = at(only('Deployment'), 'spec.template')
 const container = at(pod, 'spec.containers.0')
 
-async function validate(t: Pick<Test, 'teardown'>, paths: readonly string[]) {
+async function validate(t: Teardown, paths: readonly string[]) {
   const python = await ensurePython(['kubernetes-validate==1.37.0'])
   const words = ['-m', 'kubernetes_validate', '--strict', '--kubernetes-version', '1.37.0']
   return runProcess(t, [python, ...words, ...paths])

@@ -108,6 +108,8 @@ t.test('marks are kept for 25 hours after the last one of their hour', async (t)
     await link.client.hset(hashOf(now), newHoldId(), 's 1 0')
     await link.client.expire(hashOf(now), 25 * 3600)
     const restOfHour = 1 - (now % hourMs) / hourMs
+    // While that hour ran, a settlement provided for the others in it.
+    await link.client.hset(hashOf(now - hourMs), 'kept', 1)
     const earlier = await hoursAfterTwo(now - hourMs)
     // By a gateway whose clock is ahead.
     const later = await hoursAfterTwo(now + hourMs)

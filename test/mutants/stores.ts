@@ -137,8 +137,14 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/lua/settle.lua',
-    'if not is_own_hour(id, now) then',
-    'if false then',
+    'local is_own_hour = math.floor(made_at(id) / HOUR_MS) == math.floor(now / HOUR_MS)',
+    'local is_own_hour = true',
+    'ledger/orders.ts',
+  ),
+  one(
+    'ledger/lua/settle.lua',
+    "if not is_own_hour or not kept then call('EXPIRE', settled, MARK_SECONDS) end",
+    "if not kept then call('EXPIRE', settled, MARK_SECONDS) end",
     'ledger/orders.ts',
   ),
   one(

@@ -4,7 +4,7 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { resolve } from 'node:path'
-import type { Test } from 'tap'
+import type { Teardown } from '../../../test/fixtures/teardown.ts'
 
 /** The order for the customer: send the usual requests for a while. */
 export interface Measure {
@@ -51,7 +51,7 @@ export interface Worker<Order, Report> {
 
 /** Starts `file` of this folder. The first message of the child is an address, or empty. */
 export async function startWorker<Order extends object, Report>(
-  t: Pick<Test, 'teardown'>,
+  t: Teardown,
   file: string,
 ): Promise<Worker<Order, Report>> {
   const child = fork(resolve(import.meta.dirname, file), {

@@ -3,11 +3,11 @@
 
 import { readFileSync } from 'node:fs'
 import { Redis } from 'ioredis'
-import type { Test } from 'tap'
 import type { Account, OwnProcess } from '../../../test/fixtures/gateway.ts'
 import { spawnGateway } from '../../../test/fixtures/gateway.ts'
 import { metricOf } from '../../../test/fixtures/metric.ts'
 import { startRedis } from '../../../test/fixtures/redis-server.ts'
+import type { Teardown } from '../../../test/fixtures/teardown.ts'
 import { tempDir } from '../../../test/fixtures/temp-dir.ts'
 import { startHonestBackend } from '../backend.ts'
 import { withTeardown } from '../../ending.ts'
@@ -52,11 +52,7 @@ export function besiege(name: string, options: SiegeOptions): Promise<Siege> {
   return withTeardown((t) => besieged(t, name, options))
 }
 
-async function besieged(
-  t: Pick<Test, 'teardown'>,
-  name: string,
-  options: SiegeOptions,
-): Promise<Siege> {
+async function besieged(t: Teardown, name: string, options: SiegeOptions): Promise<Siege> {
   const customer = await startWorker<Measure, Measured>(t, 'customer.ts')
   const attacker = await startWorker<Assault, Answers>(t, 'attacker.ts')
   const { redis, gateways } = await startBesieged(t, customer.address)
@@ -125,7 +121,7 @@ function faultOf(siege: Omit<Siege, 'fault'>): string {
   return faults.join(', ')
 }
 
-export async function startBesieged(t: Pick<Test, 'teardown'>, customersBackend: string) {
+export async function startBesieged(t: Teardown, customersBackend: string) {
   const backend = await startHonestBackend(t)
   const redis = await startRedis(t, { args: ['--appendonly', 'yes'] })
   const yaml = `${modelsYaml(backend.url)}

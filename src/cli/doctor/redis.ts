@@ -7,8 +7,8 @@ import { listens } from '../../redis/embedded/child.ts'
 import { recordedSocket } from '../../redis/embedded/embedded.ts'
 import { isCluster } from '../../redis/client.ts'
 import { connect } from '../../redis/connect.ts'
-import { keys } from '../../redis/keys.ts'
 import type { RedisLink } from '../../redis/connect.ts'
+import { keys } from '../../redis/keys.ts'
 import { parseInfo } from '../../redis/server-kind.ts'
 import type { Info } from '../../redis/server-kind.ts'
 import { evictionFault, persistenceFault } from '../../redis/settings.ts'
@@ -183,6 +183,7 @@ interface Right {
   readonly args: readonly string[]
 }
 
+/** Of `return 1`. */
 const scriptSha = 'e0e1f9fabfc9d4800c877a703b823ac0578ff8db'
 
 /** What the gateway does, with commands that change nothing. */

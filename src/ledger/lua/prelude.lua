@@ -6,7 +6,7 @@ local HOUR_MS = 3600000
 local DAY_MS = 86400000
 local MINUTE_MS = 60000
 local MAX_AMOUNT = 9007199254740991
--- Marks are kept for 25 hours after the last settlement of their hour: the hour, and 25 more.
+-- Set at the first settlement of an hour, this keeps the marks for 25 hours after the last one of the hour.
 local MARK_SECONDS = 26 * 3600
 
 local account_key, hold_leases, hold_rows, journal = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -31,15 +31,6 @@ end
 local function settled_of(hold_id)
   return tag .. format('settled:%d', math.floor(made_at(hold_id) / HOUR_MS))
 end
-
--- Whether Redis' clock is in the hour of the hold's id. The first settlement of which this is true keeps the marks of that
--- hour for as long as all others in the same hour need, and notes that in the hash as KEPT. A settlement in another hour,
--- because its hold crossed the hour or a clock is wrong, cannot rely on this.
-local function is_own_hour(hold_id, now)
-  return math.floor(made_at(hold_id) / HOUR_MS) == math.floor(now / HOUR_MS)
-end
-
-local KEPT = 'kept'
 
 -- `windows` ends with `<start> <end>` of the day, the week and the month, in ms, as the gateway's time zone has them.
 -- Returns nil when the gateway's clock is so wrong that Redis' time is in none of them: the caller then asks again.
@@ -97,7 +88,7 @@ local function open_field(key_id)
   return 'open:' .. key_id
 end
 
--- `key_id`: of the key whose open holds are wanted.
+-- `open_of_key` is how many open holds the key `key_id` has; 0 without one.
 local function read_account(key_id)
   local found = call('HMGET', account_key, 'id', 'name', 'status', 'plan', 'granted', 'spent',
     'reserved', 'minute', 'requests', 'tokens', 'owed', 'allowance', 'budget', 'window',

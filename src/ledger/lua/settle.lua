@@ -23,7 +23,7 @@ local account = read_account(key_id)
 if not account.id then return { 'account_not_found', now } end
 local settled = settled_of(id)
 local mark, waived, counted_before, kept =
-  unpack(call('HMGET', settled, id, waived_field(id), counted_field(id), KEPT))
+  unpack(call('HMGET', settled, id, waived_field(id), counted_field(id), 'kept'))
 if mark and string.sub(mark, 1, 1) == 's' then
   local charge, owed = match(mark, '^s (%d+) (%d+)$')
   return { 'ok', now, charge, owed, int(account.granted - account.spent), 1 }
@@ -32,7 +32,7 @@ if not row and not mark and now - made_at(id) > DAY_MS then return { 'late', now
 -- The books of a deleted account are closed.
 if not row and call('HEXISTS', account_key, 'written_off') == 1 then return { 'late', now } end
 
--- Of most keys nothing is needed here.
+-- What the key's own limits have counted and, without a row, its budget: most settlements need neither.
 local of_key = {}
 if had_limits == '1' or not row then
   of_key = call('HMGET', key_key, 'minute', 'tokens', 'budget', 'budget_of')
@@ -61,15 +61,15 @@ local charged = int(charge.total)
 -- First, so that the script runs when Redis' memory is full, as `write_when_full` does.
 call('HDEL', hold_rows, id)
 mark = 's ' .. charged .. ' ' .. int(charge.owed)
-if not is_own_hour(id, now) then
-  call('HSET', settled, id, mark)
-  call('EXPIRE', settled, MARK_SECONDS)
-elseif not kept then
-  call('HSET', settled, id, mark, KEPT, '1')
-  call('EXPIRE', settled, MARK_SECONDS)
+-- The first settlement in the hour of its own hold's id keeps the marks for as long as all others in this hour need, and
+-- notes that as `kept`. One in another hour, because its hold crossed the hour or a clock is wrong, cannot rely on it.
+local is_own_hour = math.floor(made_at(id) / HOUR_MS) == math.floor(now / HOUR_MS)
+if is_own_hour and not kept then
+  call('HSET', settled, id, mark, 'kept', '1')
 else
   call('HSET', settled, id, mark)
 end
+if not is_own_hour or not kept then call('EXPIRE', settled, MARK_SECONDS) end
 local sums = {}
 if row then
   call('ZREM', hold_leases, id)

@@ -70,12 +70,13 @@ async function* linesOf(
     for await (const step of steps) {
       last = step
       if (step.cursor !== whole.cursor) whole = step
-      const found = step.differences.map((one) => line({ object: 'audit.difference', ...one }))
-      const isDue = performance.now() - toldAt >= progressMs
-      // A set, because both may be the same step.
-      const due = isDue ? [...new Set(whole === told ? [step] : [whole, step])] : []
-      if (isDue) [toldAt, told] = [performance.now(), whole]
-      if (isDue || found.length > 0) yield [...found, ...due.map(progress)].join('')
+      const texts = step.differences.map((one) => line({ object: 'audit.difference', ...one }))
+      if (performance.now() - toldAt >= progressMs) {
+        if (whole !== told && whole !== step) texts.push(progress(whole))
+        texts.push(progress(step))
+        ;[toldAt, told] = [performance.now(), whole]
+      }
+      if (texts.length > 0) yield texts.join('')
     }
     const { accounts, entries, difference_count } = last
     const counts = { accounts, entries, difference_count }

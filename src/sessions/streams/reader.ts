@@ -25,16 +25,10 @@ export interface ReadersOptions {
   readonly slots: Slots
 }
 
-/** A log; `join` and `leave` tell a follower that somebody reads it. */
-interface Source {
-  readonly log: FrameLog
-  join?(): void
-  leave?(): void
-}
-
 export interface StreamReading {
   readonly place: MessagePlace
-  readonly source: Source
+  /** A recording of this process, or what follows that of another one. */
+  readonly source: Follower | { readonly log: FrameLog }
   readonly seq: number
   /** Settles when the generation that this reader pays for ends: until then, the reader needs no slot. */
   readonly paid?: Promise<unknown>
@@ -88,17 +82,18 @@ export class Readers {
     x.left.addEventListener('abort', stop)
     if (x.left.aborted) stop()
     const onAbort = () => reader.cut()
-    if (source instanceof Follower) {
+    const follower = source instanceof Follower ? source : undefined
+    if (follower) {
       x.signal.addEventListener('abort', onAbort)
       if (x.signal.aborted) onAbort()
+      follower.join()
     }
-    source.join?.()
     const leave = paid && this.takeAfter(paid, place.ref, onAbort)
     try {
       await reader.run()
     } finally {
       leave?.()
-      source.leave?.()
+      follower?.leave()
       x.signal.removeEventListener('abort', onAbort)
     }
   }

@@ -118,16 +118,7 @@ t.test(
       const { lines } = await examined(socket, login)
       return lines.find((line) => line.includes('rights')) ?? lines.join('\n')
     }
-    const all = [
-      '~*',
-      '-@all',
-      '+@connection',
-      '+info',
-      '+time',
-      '+@read',
-      '+@write',
-      '+@scripting',
-    ]
+    const all = '~* -@all +@connection +info +time +@read +@write +@scripting'.split(' ')
     const without = (right: string) => all.filter((one) => one !== right)
     t.equal(await rights(...all), 'ok redis rights: it may read, write and run scripts')
     t.match(

@@ -228,14 +228,13 @@ t.test('who has left is given no more comments, and nor is who has the end', asy
 const newExchange = () => ({}) as unknown as Exchange
 
 /** Readers of whom an account may have one. */
-const oneAtATime = async (t: Test) => {
-  const { rows } = await openStreams(t)
+const oneAtATime = () => {
   const slots = createSlots({ most: 1, pool: new SharedPool(100) })
-  return new Readers({ rows, slots, heartbeatMs: 60_000 })
+  return new Readers({ rows: Object({}), slots, heartbeatMs: 60_000 })
 }
 
 t.test('an exchange has one slot until it ends', async (t) => {
-  const readers = await oneAtATime(t)
+  const readers = oneAtATime()
   const [first, second] = [newExchange(), newExchange()]
   readers.take(first, 'a')
   readers.take(first, 'a')
@@ -247,7 +246,7 @@ t.test('an exchange has one slot until it ends', async (t) => {
 })
 
 t.test('who pays needs a slot when what was paid for has ended', async (t) => {
-  const readers = await oneAtATime(t)
+  const readers = oneAtATime()
   const [other, next] = [newExchange(), newExchange()]
   readers.take(other, 'a')
   const paid = Promise.withResolvers<void>()
@@ -268,7 +267,7 @@ t.test('who pays needs a slot when what was paid for has ended', async (t) => {
 })
 
 t.test('who has left before takes none', async (t) => {
-  const readers = await oneAtATime(t)
+  const readers = oneAtATime()
   const leave = readers.takeAfter(Promise.resolve(), 'a', () => t.fail('cut off'))
   leave()
   await Promise.resolve()
