@@ -14,7 +14,8 @@ export interface Difference {
   readonly account_id: string
   /** What does not add up: `granted`, `spent`, `balance_after of txn_…`, … */
   readonly what: string
-  readonly expected: number
+  /** Null for a charge that cannot be read. */
+  readonly expected: number | null
   readonly found: number
 }
 
@@ -127,11 +128,11 @@ export class Tally {
   }
 
   /** Names the entry only if it differs: to write an id as hex takes as long as all the rest of an entry. */
-  #expectOf(what: string, id: string, expected: number, found: number): void {
+  #expectOf(what: string, id: string, expected: number | null, found: number): void {
     if (expected !== found) this.#expect(`${what} of ${transactionId(id)}`, expected, found)
   }
 
-  #expect(what: string, expected: number, found: number): void {
+  #expect(what: string, expected: number | null, found: number): void {
     if (expected === found) return
     this.differenceCount++
     if (this.differences.length >= mostKept) return
@@ -143,13 +144,13 @@ function numberIn(row: AccountRow, field: string): number {
   return Number(row[field] ?? 0)
 }
 
-/** Undefined without a price. NaN for what cannot be read: this is then a difference, and does not end the audit of all accounts. */
-function chargeOf(usage: string, meta: string): number | undefined {
+/** Undefined without a price. Null for what cannot be read: this is then a difference, and does not end the audit of all accounts. */
+function chargeOf(usage: string, meta: string): number | null | undefined {
   try {
     const { price }: { readonly price?: string } = JSON.parse(meta)
     return price === undefined ? undefined : charge(priceOf(price), usageIn(usage))
   } catch {
-    return Number.NaN
+    return null
   }
 }
 

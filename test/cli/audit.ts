@@ -61,8 +61,8 @@ const progress = (accounts: number, cursor: string | null, found = 0) =>
   `${JSON.stringify({ object: 'audit.progress', accounts, entries: 2 * accounts, difference_count: found, total: 30, cursor })}\n`
 const end = (accounts: number, found = 0) =>
   `${JSON.stringify({ object: 'audit.end', accounts, entries: 2 * accounts, difference_count: found, late: 1 })}\n`
-const difference = (what: string) =>
-  `${JSON.stringify({ object: 'audit.difference', ref: 'r', account_id: 'acct_x', what, expected: 1, found: 2 })}\n`
+const difference = (what: string, expected: number | null = 1) =>
+  `${JSON.stringify({ object: 'audit.difference', ref: 'r', account_id: 'acct_x', what, expected, found: 2 })}\n`
 /** Writes, and breaks off when all was received. */
 const breaking = (text: string) => (_: unknown, res: ServerResponse) =>
   void res.write(text, () => setImmediate(() => res.destroy()))
@@ -91,6 +91,13 @@ t.test(
     t.match(differences, [{ what: 'one' }, { what: 'two' }])
   },
 )
+
+t.test('of a charge that cannot be read, nothing is expected', async (t) => {
+  const { audit } = await startAudits(t, [whole(difference('charge of txn_1', null) + end(1, 1))])
+  const { code, out } = await audit()
+  t.equal(code, 1)
+  t.match(out, /acct_x +charge of txn_1 +- +2\n/)
+})
 
 t.test('what never said a word is not asked for long', async (t) => {
   const { asked, audit } = await startAudits(t, [breaking('')])
