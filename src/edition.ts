@@ -96,7 +96,7 @@ async function setUp(plugin: Plugin, gateway: Gateway): Promise<Running> {
   const closeIfLate = (running: Running) => (isRefused ? running.close?.() : undefined)
   setting.then(closeIfLate).catch(() => undefined) // the refusal has been told
   try {
-    return await within(setting, setUpMs, 'setup')
+    return await within(setting, setUpMs, `setup of ${plugin.name}`)
   } catch (error) {
     isRefused = true
     throw new PluginRefusal(plugin.name, error)

@@ -86,7 +86,7 @@ t.test('a set-up that never ends is a refusal, and one that ends too late is clo
   const refused = t.rejects(opening, {
     name: 'PluginRefusal',
     plugin: 'models',
-    message: 'setup took more than 15000 ms',
+    message: 'setup of models took more than 15000 ms',
   })
   await begun.promise
   mock.timers.tick(15_000)
