@@ -107,3 +107,29 @@ t.test('a plugin that fails to close is told, and the others are closed', async 
   await until(() => told !== undefined)
   t.same(seen.slice(2), ['-models', '-billing'])
 })
+
+t.test('a close that never ends is told, and the others are closed', async (t) => {
+  const { gateway } = await startGateway(t, { yaml })
+  const seen: string[] = []
+  const [first] = recorders(seen)
+  const closing = Promise.withResolvers<void>()
+  const stuck: Plugin<object> = {
+    name: 'models',
+    schema: z.strictObject({}),
+    setup: () => ({
+      close() {
+        closing.resolve()
+        return new Promise<never>(() => undefined)
+      },
+    }),
+  }
+  const list = first ? [first, stuck] : [stuck]
+  const edition = await Edition.open(gateway, list, () => undefined)
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const told = t.rejects(edition.close(), { message: 'close of models took more than 5000 ms' })
+  await closing.promise
+  mock.timers.tick(5000)
+  await told
+  t.same(seen, ['+billing', '-billing'])
+})
