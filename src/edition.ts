@@ -31,7 +31,7 @@ export class Edition {
     for (const plugin of list) {
       if (!gateway.config.plugins.has(plugin.name)) continue
       const one = await setUp(plugin, gateway)
-      undo.defer(() => one.close?.())
+      undo.defer(() => closed(one, plugin.name))
       plugins.push({ ...one, name: plugin.name })
     }
     return new Edition(gateway, { plugins, closers: undo.move(), onClosed })
@@ -93,7 +93,7 @@ const setUpMs = 15_000
 async function setUp(plugin: Plugin, gateway: Gateway): Promise<Running> {
   const setting = settingUp(plugin, gateway)
   try {
-    return await within(setting, setUpMs, 'setup')
+    return await within(setting, setUpMs, `setup of ${plugin.name}`)
   } catch (error) {
     // What is set up too late is closed. A failure of that has no reader: the configuration was refused.
     setting.then((late) => late.close?.()).catch(() => undefined)
@@ -104,4 +104,12 @@ async function setUp(plugin: Plugin, gateway: Gateway): Promise<Running> {
 /** What `setup` throws at once is a rejection, too. */
 async function settingUp(plugin: Plugin, gateway: Gateway): Promise<Running> {
   return await plugin.setup(gateway, gateway.config.plugins.get(plugin.name))
+}
+
+/** After this time, a `close` that still runs is no longer awaited: the ledger is closed after the plugins. */
+const closeMs = 5000
+
+function closed(one: Running, name: string): Promise<void> {
+  const closing = async () => await one.close?.()
+  return within(closing(), closeMs, `close of ${name}`)
 }

@@ -30,7 +30,7 @@ export interface Running {
   readonly routes?: readonly Route[]
   /** Called for every exchange; returns undefined when the plugin has nothing to do with it. State of the exchange is kept in local variables of this function. */
   begin?(x: Exchange): Hooks | undefined
-  /** Called after the last exchange. Must end by itself. */
+  /** Called after the last exchange. Must end by itself: after 5 s it is no longer awaited. */
   close?(): Promise<void>
 }
 

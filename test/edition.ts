@@ -86,7 +86,7 @@ t.test('a set-up that never ends is a refusal, and one that ends too late is clo
   const refused = t.rejects(opening, {
     name: 'PluginRefusal',
     plugin: 'models',
-    message: 'setup took more than 15000 ms',
+    message: 'setup of models took more than 15000 ms',
   })
   await begun.promise
   mock.timers.tick(15_000)
@@ -106,4 +106,30 @@ t.test('a plugin that fails to close is told, and the others are closed', async 
   edition.retire()
   await until(() => told !== undefined)
   t.same(seen.slice(2), ['-models', '-billing'])
+})
+
+t.test('a close that never ends is told, and the others are closed', async (t) => {
+  const { gateway } = await startGateway(t, { yaml })
+  const seen: string[] = []
+  const [first] = recorders(seen)
+  const closing = Promise.withResolvers<void>()
+  const stuck: Plugin<object> = {
+    name: 'models',
+    schema: z.strictObject({}),
+    setup: () => ({
+      close() {
+        closing.resolve()
+        return new Promise<never>(() => undefined)
+      },
+    }),
+  }
+  const list = first ? [first, stuck] : [stuck]
+  const edition = await Edition.open(gateway, list, () => undefined)
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const told = t.rejects(edition.close(), { message: 'close of models took more than 5000 ms' })
+  await closing.promise
+  mock.timers.tick(5000)
+  await told
+  t.same(seen, ['+billing', '-billing'])
 })

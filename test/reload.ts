@@ -126,7 +126,7 @@ t.test(
     await rewrite(`${yaml}plugins:\n  own: { hang: true }\n`)
     mock.timers.enable({ apis: ['setTimeout'] })
     t.teardown(() => mock.timers.reset())
-    const message = 'setup took more than 15000 ms'
+    const message = 'setup of own took more than 15000 ms'
     const problems = [{ path: ['plugins', 'own'], message }]
     const refused = t.rejects(gateway.reload('test'), { code: 'invalid_configuration', problems })
     await hanging.promise
@@ -140,6 +140,26 @@ t.test(
     t.equal(await isReloadOk(running), 1, 'the next reload has its turn')
   },
 )
+
+t.test('at the start, too, a plugin whose set-up never ends is named', async (t) => {
+  const hanging = Promise.withResolvers<void>()
+  const own: Plugin<object> = {
+    name: 'own',
+    schema: z.strictObject({}),
+    async setup() {
+      hanging.resolve()
+      return await new Promise<never>(() => undefined)
+    },
+  }
+  const yaml = `${yamlFor('http://127.0.0.1:1/v1', 1)}plugins: { own: {} }\n`
+  const starting = startGateway(t, { yaml, ownPlugins: [own] as readonly Plugin[] })
+  const refused = t.rejects(starting, { message: 'setup of own took more than 15000 ms' })
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  await hanging.promise
+  mock.timers.tick(15_000)
+  await refused
+})
 
 t.test('what needs a restart stays as it is and is told; the rest applies', async (t) => {
   const backend = await startBackend(t)

@@ -127,7 +127,9 @@ export const limits = z.strictObject({
     .describe(
       'The longest time for which an event of a stream may wait, so that several are read and written at once; 0ms: none waits. The first content never waits, and no event waits whose stream is slower than this.',
     ),
-  session_first_event: duration().prefault('5s').describe('The same for a message of a session.'),
+  session_first_event: duration()
+    .prefault('5s')
+    .describe('As `first_byte`, for a message of a session.'),
   session: bytes()
     .prefault('32MiB')
     .describe('All messages of one session together; a full session refuses new ones.'),

@@ -5,6 +5,7 @@
 import { registerHooks } from 'node:module'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import type { Plugin } from '../plugin.ts'
+import { within } from '../sharing/patience.ts'
 import { digestsNow, ReadFiles, sameDigests } from './read-files.ts'
 import type { FileDigests } from './read-files.ts'
 
@@ -42,6 +43,9 @@ interface Imported {
   readonly files: FileDigests
 }
 
+/** So long a module may take to load: a start or a reload that waits for it has to end. */
+const loadMs = 10_000
+
 const imported = new Map<string, Imported>()
 let imports = 0
 
@@ -57,7 +61,8 @@ export async function importPlugin(path: string, read = new ReadFiles()): Promis
   const paths = new Set([path])
   filesOf.set(number, paths)
   try {
-    const module: unknown = await import(`${pathToFileURL(path).href}?tollgate=${number}`)
+    const loading: Promise<unknown> = import(`${pathToFileURL(path).href}?tollgate=${number}`)
+    const module = await within(loading, loadMs, 'its import')
     if (!isPluginModule(module)) {
       throw new Error('does not export `plugin` with name, schema and setup')
     }

@@ -1,5 +1,6 @@
 // An operator's module is used by what it exports. One that is taken: test/plugin-api.ts.
 
+import { mock } from 'node:test'
 import t from 'tap'
 import { writeFile } from 'node:fs/promises'
 import { importPlugin } from '../../src/config/own-plugin.ts'
@@ -16,6 +17,15 @@ t.test('a module without one is refused, and so is one that throws', async (t) =
   await t.rejects(importPlugin(`${dir}/half.mjs`), { message: /does not export/ })
   await t.rejects(importPlugin(`${dir}/broken.mjs`), { message: 'its own words' })
   await t.rejects(importPlugin(`${dir}/missing.mjs`), { code: 'ERR_MODULE_NOT_FOUND' })
+})
+
+t.test('a module that never ends to load is refused', async (t) => {
+  const dir = t.testdir({ 'endless.mjs': 'await new Promise(() => undefined)' })
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const importing = importPlugin(`${dir}/endless.mjs`)
+  mock.timers.tick(10_000)
+  await t.rejects(importing, { message: 'its import took more than 10000 ms' })
 })
 
 const text = (word: string) => `
