@@ -6,6 +6,7 @@ import { Server as HttpsServer } from 'node:https'
 import { once } from 'node:events'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { setImmediate as turn } from 'node:timers/promises'
 import type { Limits, Listen } from '../config/config.ts'
 import { GatewayError, asGatewayError, codeOf } from '../errors.ts'
 import { newId } from '../ids.ts'
@@ -26,9 +27,11 @@ export interface HttpListener {
   readonly connections: number
   /** For connections that are made from now on: the certificate, if there was one before. For all: how long they may be idle. */
   adjust(listen: Listen, limits: Pick<Limits, 'keepAliveMs'>): void
+  /** Resolves when no connection waits to be accepted and their requests are read, or after `withinMs`, or when `hurry` fires. */
+  caughtUp(withinMs: number, hurry?: AbortSignal): Promise<void>
   /** From now on `onDrainingRequest` serves new requests, and their connections are closed; running requests go on. */
   drain(): void
-  /** Stops listening; connections that are still open after `closeGraceMs` are cut. */
+  /** Catches up, then stops listening; connections that are still open after `closeGraceMs` are cut. */
   close(): Promise<void>
 }
 
@@ -52,7 +55,11 @@ export async function createListener(options: ListenerOptions): Promise<HttpList
   const server = createServer(options)
   handleRequests(server, options, gate)
   const sockets = new Set<Socket>()
+  let accepted = 0
+  const caughtUp = (withinMs: number, hurry?: AbortSignal) =>
+    untilQuiet(() => accepted, withinMs, hurry)
   server.prependListener('connection', (socket) => {
+    accepted++
     sockets.add(socket)
     socket.on('close', () => sockets.delete(socket))
   })
@@ -72,10 +79,14 @@ export async function createListener(options: ListenerOptions): Promise<HttpList
       if (tls && server instanceof HttpsServer) server.setSecureContext(tls)
       server.keepAliveTimeout = keepAliveMs
     },
+    caughtUp,
     drain() {
       gate.draining = true
     },
-    close: () => close(server, sockets),
+    async close() {
+      await caughtUp(closeGraceMs)
+      await close(server, sockets)
+    },
   }
 }
 
@@ -181,6 +192,27 @@ function clientRefusal(error: Error): GatewayError | undefined {
   return code.startsWith('HPE_')
     ? new GatewayError('malformed_request', { cause: error })
     : undefined
+}
+
+/** After so many turns of the loop without a new connection none waits, and the requests of those before are read. */
+const quietTurns = 10
+
+/**
+ * Node accepts one connection in each turn of its loop. So they wait where turns are long, under load, and those that still
+ * wait when the port closes are reset: a load balancer then cannot tell whether its request was served.
+ */
+async function untilQuiet(
+  accepted: () => number,
+  withinMs: number,
+  hurry: AbortSignal | undefined,
+): Promise<void> {
+  const until = performance.now() + withinMs
+  for (let quiet = 0; quiet < quietTurns; quiet++) {
+    if (performance.now() > until || hurry?.aborted) return
+    const before = accepted()
+    await turn()
+    if (accepted() !== before) quiet = 0
+  }
 }
 
 const closeGraceMs = 2500
