@@ -53,9 +53,9 @@ export async function openListeners(
   let handlers = handlersOf(first, shared)
   const open = async (side: Side) => {
     if (only !== undefined && only !== side) return notOpened
-    const own = side === 'public' ? { isShared, ...(port !== undefined && { port }) } : {}
+    const own = { isShared, isWide: true, ...(port !== undefined && { port }) }
     return await createListener({
-      listen: { ...listenOf(edition, side), ...own },
+      listen: { ...listenOf(edition, side), ...(side === 'public' && own) },
       limits: edition.gateway.config.limits,
       onRequest: (req, res) => handlers[side].onRequest(req, res),
       onDrainingRequest: (req, res) => handlers[side].onDrainingRequest(req, res),

@@ -3,8 +3,7 @@
 
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http'
 import { Server as HttpsServer } from 'node:https'
-import { once } from 'node:events'
-import type { AddressInfo, Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Limits, Listen } from '../config/config.ts'
@@ -15,6 +14,8 @@ import { http } from '../node-http.ts'
 import { onBodyWanted } from '../http/body.ts'
 import { noteAnswer, refuseUnparsed } from './connection.ts'
 import { lookAtFirstByte } from './first-byte.ts'
+import { closePort, openPort } from './port.ts'
+import type { Sharing } from './port.ts'
 import { malformed } from '../http/refusals.ts'
 import { sendError } from '../http/reply.ts'
 import { unsoundness } from './strict.ts'
@@ -38,7 +39,7 @@ export interface HttpListener {
 export type OnRequest = (req: IncomingMessage, res: ServerResponse) => void | Promise<void>
 
 export interface ListenerOptions {
-  readonly listen: Listen & { readonly isShared?: boolean }
+  readonly listen: Listen & Sharing
   readonly limits: Pick<Limits, 'headersMs' | 'keepAliveMs'>
   readonly onRequest: OnRequest
   /** Serves requests that come during the drain. */
@@ -52,23 +53,21 @@ export interface ListenerOptions {
 export async function createListener(options: ListenerOptions): Promise<HttpListener> {
   const { listen } = options
   const gate = { draining: false }
-  const server = createServer(options)
-  handleRequests(server, options, gate)
   const sockets = new Set<Socket>()
   let accepted = 0
   const caughtUp = (withinMs: number, hurry?: AbortSignal) =>
     untilQuiet(() => accepted, withinMs, hurry)
-  server.prependListener('connection', (socket) => {
-    accepted++
-    sockets.add(socket)
-    socket.on('close', () => sockets.delete(socket))
-  })
-  const { host, isShared = false } = listen
-  // Without reusePort, node:cluster shares the port.
-  const reusePort = isShared && process.platform === 'linux'
-  server.listen({ host, port: listen.port, backlog: 4096, reusePort })
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  const create = () => {
+    const server = createServer(options)
+    handleRequests(server, options, gate)
+    server.prependListener('connection', (socket) => {
+      accepted++
+      sockets.add(socket)
+      socket.on('close', () => sockets.delete(socket))
+    })
+    return server
+  }
+  const { servers, port } = await openPort(create, listen)
   return {
     port,
     address: addressOf(listen, port),
@@ -76,8 +75,10 @@ export async function createListener(options: ListenerOptions): Promise<HttpList
       return sockets.size
     },
     adjust({ tls }, { keepAliveMs }) {
-      if (tls && server instanceof HttpsServer) server.setSecureContext(tls)
-      server.keepAliveTimeout = keepAliveMs
+      for (const server of servers) {
+        if (tls && server instanceof HttpsServer) server.setSecureContext(tls)
+        server.keepAliveTimeout = keepAliveMs
+      }
     },
     caughtUp,
     drain() {
@@ -85,7 +86,7 @@ export async function createListener(options: ListenerOptions): Promise<HttpList
     },
     async close() {
       await caughtUp(closeGraceMs)
-      await close(server, sockets)
+      await closePort(servers, sockets, closeGraceMs)
     },
   }
 }
@@ -197,10 +198,7 @@ function clientRefusal(error: Error): GatewayError | undefined {
 /** After so many turns of the loop without a new connection none waits, and the requests of those before are read. */
 const quietTurns = 10
 
-/**
- * Node accepts one connection in each turn of its loop. So they wait where turns are long, under load, and those that still
- * wait when the port closes are reset: a load balancer then cannot tell whether its request was served.
- */
+/** Connections that still wait when the port closes are reset: a load balancer then cannot tell whether its request was served. */
 async function untilQuiet(
   accepted: () => number,
   withinMs: number,
@@ -216,19 +214,6 @@ async function untilQuiet(
 }
 
 const closeGraceMs = 2500
-
-/** Needs `sockets`, because the HTTP server does not know connections that have not finished their TLS handshake. */
-async function close(server: Server, sockets: ReadonlySet<Socket>): Promise<void> {
-  if (!server.listening) return
-  const closed = once(server, 'close')
-  server.close()
-  server.closeIdleConnections()
-  const timer = setTimeout(() => {
-    for (const socket of sockets) socket.destroy()
-  }, closeGraceMs)
-  await closed
-  clearTimeout(timer)
-}
 
 function addressOf({ host, tls }: Listen, port: number): string {
   const name = host.includes(':') ? `[${host}]` : host
