@@ -3,8 +3,6 @@
 
 import cluster from 'node:cluster'
 import { flushCompileCache } from 'node:module'
-import { createServer } from 'node:net'
-import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { isDeepStrictEqual } from 'node:util'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -16,6 +14,7 @@ import { startGateway } from './gateway.ts'
 import type { GatewayOptions, RunningGateway } from './gateway.ts'
 import { formatProblem } from './config/problem.ts'
 import type { Problem } from './config/problem.ts'
+import { ensureFree } from './listeners/port.ts'
 import { soon } from './sharing/patience.ts'
 import { collectStartGarbage } from './start-garbage.ts'
 import { NoAnswer } from './workers/channel.ts'
@@ -186,20 +185,14 @@ async function commitAll(
 const leavingMs = 10_000
 const lookMs = 100
 
-/** With `reusePort`, a port that another program of this user shares would be no error. */
 async function awaitFreePort({ host, port }: Listen): Promise<void> {
   const until = performance.now() + leavingMs
   for (;;) {
-    const server = createServer()
     try {
-      server.listen({ host, port })
-      await once(server, 'listening')
-      return
+      return await ensureFree(host, port)
     } catch (error) {
       if (!hasCode(error, 'EADDRINUSE') || performance.now() > until) throw error
       await wait(lookMs)
-    } finally {
-      server.close()
     }
   }
 }

@@ -11,9 +11,9 @@ import { startRedis } from '../../test/fixtures/redis-server.ts'
 import type { Teardown } from '../../test/fixtures/teardown.ts'
 import { tempDir } from '../../test/fixtures/temp-dir.ts'
 import { entriesOf } from '../chaos/verify.ts'
-import { startHonestBackend } from '../thieves/backend.ts'
 import { modelsYaml } from '../thieves/models.ts'
-import type { Truth } from '../thieves/truth.ts'
+import { startWorker } from '../worker.ts'
+import type { Served, ServedFor } from './backend.ts'
 import { startLoad } from './load.ts'
 import { reloadEachSecond } from './reload.ts'
 import { startProxy } from './proxy.ts'
@@ -39,9 +39,9 @@ export async function roll(
   name: ProxyName,
   { rounds, reloads, ...wanted }: RollOptions,
 ) {
-  const backend = await startHonestBackend(t)
+  const backend = await startWorker<ServedFor, Served>(t, new URL('backend.ts', import.meta.url))
   const redis = await startRedis(t)
-  const yaml = (time: number) => yamlFor(backend.url, time)
+  const yaml = (time: number) => yamlFor(backend.address, time)
   const upstreams = await Promise.all(Array.from({ length: gatewayCount }, () => somePlace(t)))
   // A gateway comes back to its data folder, and so to what it could not send to Redis.
   const spawn = (place: Place) => spawnGateway(t, { yaml: yaml(0), redis, ...place })
@@ -56,8 +56,7 @@ export async function roll(
   const reloaded = await reloadEachSecond(gateways, { times: reloads, yaml })
   const aSecond = Math.round((1000 * load.tally.requests) / (performance.now() - startedAt))
   await load.stop()
-  const truth = backend.truths.of(trace)
-  await truth.idle()
+  const served = await backend.order({ trace })
   const [witness] = gateways
   if (!witness) throw new Error('There is no gateway')
   const books = await booksOf(witness, accounts)
@@ -67,14 +66,14 @@ export async function roll(
     ...[...tally.failed].map(([what, times]) => `${times} × ${what}`),
     ...reloaded.faults,
     ...(exits.every((code) => code === 0) ? [] : [`exit codes ${exits.join(' ')}`]),
-    ...faultsOf(books, truth),
+    ...faultsOf(books, served),
     ...(reserved === 0 && owed === 0 ? [] : [`${reserved} held, ${owed} owed`]),
     ...(await differencesOf(witness)).map((one) => JSON.stringify(one)),
   ]
   const { streams, requests } = tally
-  const { cost: served, cut } = truth
   const done = { restarts: exits.length, reloads: reloaded.count, streams, requests, aSecond }
-  const seen = { ...done, charged: spent, served, cut, estimated: books.estimated }
+  const { cost, cut } = served
+  const seen = { ...done, charged: spent, served: cost, cut, estimated: books.estimated }
   return { faults, seen, reloadMs: reloaded.ms }
 }
 
@@ -137,7 +136,7 @@ type Books = Awaited<ReturnType<typeof booksOf>>
 const underWay = 3 * 10
 
 /** An answer that is not streamed and was cut is free; where usage was not reported, a count is charged; all else to the token. */
-function faultsOf({ spent, estimated }: Books, { cost, cut }: Truth): readonly string[] {
+function faultsOf({ spent, estimated }: Books, { cost, cut }: Served): readonly string[] {
   const { whole, streamed } = cut
   const answered = cost - whole.cost
   const room = 0.1 * estimated + underWay * streamed.answers

@@ -44,7 +44,8 @@ export async function startHonestBackend(t: Teardown): Promise<HonestBackend> {
     answer(req, res, truths).catch(() => res.destroy())
   })
   server.on('connection', (socket) => socket.on('error', () => undefined))
-  server.listen(0, '127.0.0.1')
+  // Many gateways connect at once; a full queue looks like a server that is not there.
+  server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 })
   await once(server, 'listening')
   t.teardown(async () => {
     server.close()

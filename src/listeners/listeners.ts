@@ -25,8 +25,9 @@ export interface Listeners {
    */
   prepare(edition: Edition): () => void
   /**
-   * Is not ready from now on; after `shutdown_delay` refuses new work on the public port, lets running exchanges end, ends
-   * the rest after `drain`; then closes both listeners. From the moment when `hurry` fires it waits for neither.
+   * Is not ready from now on; after `shutdown_delay`, and once it has read what waited by then, refuses new work on the
+   * public port, lets running exchanges end, ends the rest after `drain`; then closes both listeners. From the moment when
+   * `hurry` fires it waits for nothing of this.
    */
   close(hurry?: AbortSignal): Promise<void>
 }
@@ -52,9 +53,9 @@ export async function openListeners(
   let handlers = handlersOf(first, shared)
   const open = async (side: Side) => {
     if (only !== undefined && only !== side) return notOpened
-    const own = side === 'public' ? { isShared, ...(port !== undefined && { port }) } : {}
+    const own = { isShared, isWide: true, ...(port !== undefined && { port }) }
     return await createListener({
-      listen: { ...listenOf(edition, side), ...own },
+      listen: { ...listenOf(edition, side), ...(side === 'public' && own) },
       limits: edition.gateway.config.limits,
       onRequest: (req, res) => handlers[side].onRequest(req, res),
       onDrainingRequest: (req, res) => handlers[side].onDrainingRequest(req, res),
@@ -86,8 +87,11 @@ export async function openListeners(
       const { shutdownDelayMs, drainMs } = edition.gateway.config
       const waits = shutdownDelayMs > 0 && only !== 'admin'
       if (waits) await pause(shutdownDelayMs, undefined, { signal: hurry }).catch(() => undefined)
+      const waitedAt = performance.now()
+      // What a load balancer has sent before it noticed may wait, and it cannot send a large body to another gateway.
+      if (waits) await front.caughtUp(drainMs / 2, hurry)
       front.drain()
-      await drained(shared.inside, drainMs, hurry)
+      await drained(shared.inside, drainMs - (performance.now() - waitedAt), hurry)
       await front.close()
       await admin.close()
     },
@@ -100,6 +104,7 @@ const notOpened: HttpListener = {
   address: '',
   connections: 0,
   adjust: () => undefined,
+  caughtUp: async () => undefined,
   drain: () => undefined,
   close: async () => undefined,
 }

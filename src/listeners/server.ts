@@ -3,9 +3,9 @@
 
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http'
 import { Server as HttpsServer } from 'node:https'
-import { once } from 'node:events'
-import type { AddressInfo, Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { setImmediate as turn } from 'node:timers/promises'
 import type { Limits, Listen } from '../config/config.ts'
 import { GatewayError, asGatewayError, codeOf } from '../errors.ts'
 import { newId } from '../ids.ts'
@@ -14,6 +14,8 @@ import { http } from '../node-http.ts'
 import { onBodyWanted } from '../http/body.ts'
 import { noteAnswer, refuseUnparsed } from './connection.ts'
 import { lookAtFirstByte } from './first-byte.ts'
+import { closePort, openPort } from './port.ts'
+import type { Sharing } from './port.ts'
 import { malformed } from '../http/refusals.ts'
 import { sendError } from '../http/reply.ts'
 import { unsoundness } from './strict.ts'
@@ -26,16 +28,18 @@ export interface HttpListener {
   readonly connections: number
   /** For connections that are made from now on: the certificate, if there was one before. For all: how long they may be idle. */
   adjust(listen: Listen, limits: Pick<Limits, 'keepAliveMs'>): void
+  /** Resolves when no connection waits to be accepted and their requests are read, or after `withinMs`, or when `hurry` fires. */
+  caughtUp(withinMs: number, hurry?: AbortSignal): Promise<void>
   /** From now on `onDrainingRequest` serves new requests, and their connections are closed; running requests go on. */
   drain(): void
-  /** Stops listening; connections that are still open after `closeGraceMs` are cut. */
+  /** Catches up, then stops listening; connections that are still open after `closeGraceMs` are cut. */
   close(): Promise<void>
 }
 
 export type OnRequest = (req: IncomingMessage, res: ServerResponse) => void | Promise<void>
 
 export interface ListenerOptions {
-  readonly listen: Listen & { readonly isShared?: boolean }
+  readonly listen: Listen & Sharing
   readonly limits: Pick<Limits, 'headersMs' | 'keepAliveMs'>
   readonly onRequest: OnRequest
   /** Serves requests that come during the drain. */
@@ -49,19 +53,21 @@ export interface ListenerOptions {
 export async function createListener(options: ListenerOptions): Promise<HttpListener> {
   const { listen } = options
   const gate = { draining: false }
-  const server = createServer(options)
-  handleRequests(server, options, gate)
   const sockets = new Set<Socket>()
-  server.prependListener('connection', (socket) => {
-    sockets.add(socket)
-    socket.on('close', () => sockets.delete(socket))
-  })
-  const { host, isShared = false } = listen
-  // Without reusePort, node:cluster shares the port.
-  const reusePort = isShared && process.platform === 'linux'
-  server.listen({ host, port: listen.port, backlog: 4096, reusePort })
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  let accepted = 0
+  const caughtUp = (withinMs: number, hurry?: AbortSignal) =>
+    untilQuiet(() => accepted, withinMs, hurry)
+  const create = () => {
+    const server = createServer(options)
+    handleRequests(server, options, gate)
+    server.prependListener('connection', (socket) => {
+      accepted++
+      sockets.add(socket)
+      socket.on('close', () => sockets.delete(socket))
+    })
+    return server
+  }
+  const { servers, port } = await openPort(create, listen)
   return {
     port,
     address: addressOf(listen, port),
@@ -69,13 +75,19 @@ export async function createListener(options: ListenerOptions): Promise<HttpList
       return sockets.size
     },
     adjust({ tls }, { keepAliveMs }) {
-      if (tls && server instanceof HttpsServer) server.setSecureContext(tls)
-      server.keepAliveTimeout = keepAliveMs
+      for (const server of servers) {
+        if (tls && server instanceof HttpsServer) server.setSecureContext(tls)
+        server.keepAliveTimeout = keepAliveMs
+      }
     },
+    caughtUp,
     drain() {
       gate.draining = true
     },
-    close: () => close(server, sockets),
+    async close() {
+      await caughtUp(closeGraceMs)
+      await closePort(servers, sockets, closeGraceMs)
+    },
   }
 }
 
@@ -183,20 +195,25 @@ function clientRefusal(error: Error): GatewayError | undefined {
     : undefined
 }
 
-const closeGraceMs = 2500
+/** After so many turns of the loop without a new connection none waits, and the requests of those before are read. */
+const quietTurns = 10
 
-/** Needs `sockets`, because the HTTP server does not know connections that have not finished their TLS handshake. */
-async function close(server: Server, sockets: ReadonlySet<Socket>): Promise<void> {
-  if (!server.listening) return
-  const closed = once(server, 'close')
-  server.close()
-  server.closeIdleConnections()
-  const timer = setTimeout(() => {
-    for (const socket of sockets) socket.destroy()
-  }, closeGraceMs)
-  await closed
-  clearTimeout(timer)
+/** Connections that still wait when the port closes are reset: a load balancer then cannot tell whether its request was served. */
+async function untilQuiet(
+  accepted: () => number,
+  withinMs: number,
+  hurry: AbortSignal | undefined,
+): Promise<void> {
+  const until = performance.now() + withinMs
+  for (let quiet = 0; quiet < quietTurns; quiet++) {
+    if (performance.now() > until || hurry?.aborted) return
+    const before = accepted()
+    await turn()
+    if (accepted() !== before) quiet = 0
+  }
 }
+
+const closeGraceMs = 2500
 
 function addressOf({ host, tls }: Listen, port: number): string {
   const name = host.includes(':') ? `[${host}]` : host

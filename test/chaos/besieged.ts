@@ -3,9 +3,15 @@
 
 import t from 'tap'
 import { attacks } from '../../scripts/thieves/others/attacks.ts'
-import { startWorker } from '../../scripts/thieves/others/orders.ts'
 import type { Answers, Assault, Measure, Measured } from '../../scripts/thieves/others/orders.ts'
-import { measuredUntil, sceneOf, startBesieged } from '../../scripts/thieves/others/siege.ts'
+import {
+  attackerFile,
+  customerFile,
+  measuredUntil,
+  sceneOf,
+  startBesieged,
+} from '../../scripts/thieves/others/siege.ts'
+import { startWorker } from '../../scripts/worker.ts'
 import { differencesOf } from '../fixtures/money.ts'
 
 /** Attacks at the same time, on the same two gateways. */
@@ -14,12 +20,12 @@ const duringMs = 1000
 
 t.test('honest customers are served while others attack', async (t) => {
   const customers = await Promise.all(
-    Array.from({ length: atOnce }, () => startWorker<Measure, Measured>(t, 'customer.ts')),
+    Array.from({ length: atOnce }, () => startWorker<Measure, Measured>(t, customerFile)),
   )
   const { gateways } = await startBesieged(t, customers[0]?.address ?? '')
   const left = Object.keys(attacks)
   const siege = async (customer: (typeof customers)[number]) => {
-    const attacker = await startWorker<Assault, Answers>(t, 'attacker.ts')
+    const attacker = await startWorker<Assault, Answers>(t, attackerFile)
     for (let attack = left.shift(); attack; attack = left.shift()) {
       const scene = await sceneOf(gateways)
       const order = { ...scene.assault, attack, ms: duringMs }

@@ -15,6 +15,7 @@ import {
   outputOnly,
   transactionsOf,
 } from '../fixtures/money.ts'
+import { rawClient } from '../fixtures/raw-http.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { until } from '../fixtures/until.ts'
 
@@ -107,6 +108,29 @@ t.test('an answer that came while a drain stood still is delivered and charged',
   t.match(await answer.json(), { usage: { completion_tokens: chunks } })
   t.same(await exited, [0, null])
   t.match(await balanceOf(witness, account), { balance: 1000 - chunks, reserved: 0 })
+})
+
+t.test('requests that were sent before the end of `shutdown_delay` are served', async (t) => {
+  const delayMs = 1000
+  const yaml = `${outputOnly('http://127.0.0.1:1/v1')}shutdown_delay: ${delayMs}ms\n`
+  const leaving = await spawnGateway(t, { yaml })
+  const { key } = await leaving.account(1000)
+  const exited = once(leaving.child, 'exit') as Promise<[number | null, string | null]>
+  leaving.child.kill('SIGTERM')
+  await leaving.said(/"draining"/)
+  leaving.child.kill('SIGSTOP')
+  const stoppedAt = performance.now()
+  // More connections than a process that is busy accepts at once.
+  const port = Number(new URL(leaving.url).port)
+  const clients = await Promise.all(Array.from({ length: 100 }, () => rawClient(t, port)))
+  for (const client of clients) {
+    client.send(`GET /v1/models HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n\r\n`)
+  }
+  await until(() => performance.now() > stoppedAt + delayMs)
+  leaving.child.kill('SIGCONT')
+  const answers = await Promise.all(clients.map((client) => client.answer()))
+  t.same(new Set(answers.map(({ status }) => status)), new Set([200]))
+  t.same(await exited, [0, null])
 })
 
 t.test('a second signal does not wait for streams; the hold is back after its lease', async (t) => {

@@ -178,6 +178,32 @@ t.test('connections are counted, and close() ends those that are idle or stuck',
   t.equal(error.code, 'ECONNREFUSED')
 })
 
+t.test('close() first answers those that wait to be accepted', async (t) => {
+  const listener = await startListener(t, readAndAnswer(echoSize))
+  const clients = await Promise.all(Array.from({ length: 100 }, () => rawClient(t, listener.port)))
+  t.ok(listener.connections < 100, `${listener.connections} of 100 are accepted`)
+  const asking = clients.map((client) => client.ask(`GET / HTTP/1.1\r\n${host}\r\n`))
+  const [answers] = await Promise.all([Promise.all(asking), listener.close()])
+  t.same(new Set(answers.map(({ status }) => status)), new Set([200]))
+})
+
+t.test('who connects without end does not keep it from closing', async (t) => {
+  const listener = await startListener(t, readAndAnswer(echoSize))
+  const hurry = new AbortController()
+  let isOver = false
+  const connecting = (async () => {
+    while (!isOver) await rawClient(t, listener.port)
+  })()
+  let hasWaited = false
+  const waiting = listener.caughtUp(60_000, hurry.signal).then(() => (hasWaited = true))
+  await listener.caughtUp(50)
+  t.notOk(hasWaited)
+  hurry.abort()
+  await waiting
+  isOver = true
+  await connecting
+})
+
 t.test('after a body that came too slowly the connection is not used again', async (t) => {
   const listener = await startListener(t, (_req, res) =>
     sendError(res, { id: 'req_1', replyHeaders: {} }, new GatewayError('request_timeout')),

@@ -235,6 +235,13 @@ export const edgeMutants: readonly Mutant[] = [
     'listeners/server.ts',
   ),
   one('listeners/server.ts', 'if (gate.draining) res.shouldKeepAlive = false', ''),
+  one('listeners/server.ts', 'if (accepted() !== before) quiet = 0', ''),
+  one('listeners/server.ts', 'await caughtUp(closeGraceMs)', ''),
+  one(
+    'listeners/port.ts',
+    'if (isSpread && !isShared && wanted !== 0) await ensureFree(host, wanted)',
+    '',
+  ),
   one(
     'http/slow-reader.ts',
     "res.prependOnceListener('finish', () => res.setTimeout(0))",

@@ -2,8 +2,8 @@
 // the attacks, not how much CPU the attackers take, since real attackers are on other machines.
 
 import { setPriority } from 'node:os'
+import { obey } from '../../worker.ts'
 import { assault } from './attacks.ts'
-import { obey } from './orders.ts'
 
 setPriority(process.pid, 10)
 obey('', assault)

@@ -8,7 +8,8 @@ import type { AddressInfo } from 'node:net'
 import { randomUUID } from 'node:crypto'
 import { text } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
-import { count, obey } from './orders.ts'
+import { obey } from '../../worker.ts'
+import { count } from './orders.ts'
 import type { Measure, Measured } from './orders.ts'
 
 const chatsPerSecond = 20

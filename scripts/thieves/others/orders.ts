@@ -1,10 +1,5 @@
-// The messages between the processes of an attack: by IPC, the honest customer and the attackers get one order at a
-// time, and report when it is done.
-
-import { fork } from 'node:child_process'
-import { once } from 'node:events'
-import { resolve } from 'node:path'
-import type { Teardown } from '../../../test/fixtures/teardown.ts'
+// The messages between the processes of an attack: what the honest customer and the attackers are ordered to do, and what
+// they report.
 
 /** The order for the customer: send the usual requests for a while. */
 export interface Measure {
@@ -42,52 +37,6 @@ export interface Assault {
 
 /** What the gateway answered, with how often: `402 insufficient_balance`. */
 export type Answers = Readonly<Record<string, number>>
-
-/** A child process that takes orders of one kind. */
-export interface Worker<Order, Report> {
-  readonly address: string
-  order(order: Order): Promise<Report>
-}
-
-/** Starts `file` of this folder. The first message of the child is an address, or empty. */
-export async function startWorker<Order extends object, Report>(
-  t: Teardown,
-  file: string,
-): Promise<Worker<Order, Report>> {
-  const child = fork(resolve(import.meta.dirname, file), {
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-  })
-  const exited = once(child, 'exit')
-  t.teardown(async () => {
-    child.kill('SIGKILL')
-    await exited
-  })
-  const next = async (): Promise<unknown> => {
-    const told = once(child, 'message').then(([message]: unknown[]) => message)
-    const died = exited.then(() => Promise.reject(new Error(`${file} has ended`)))
-    return Promise.race([told, died])
-  }
-  const address = (await next()) as string
-  return {
-    address,
-    order: (order) => {
-      child.send(order)
-      return next() as Promise<Report>
-    },
-  }
-}
-
-/** Called in a worker: carries out its orders until the parent process has ended. */
-export function obey<Order, Report>(
-  address: string,
-  carryOut: (order: Order) => Promise<Report>,
-): void {
-  process.on('disconnect', () => process.exit(0))
-  process.on('message', (order: Order) => {
-    void carryOut(order).then((report) => process.send?.(report))
-  })
-  process.send?.(address)
-}
 
 export function count(counts: Record<string, number>, what: string): void {
   counts[what] = (counts[what] ?? 0) + 1

@@ -11,10 +11,14 @@ import type { Teardown } from '../../../test/fixtures/teardown.ts'
 import { tempDir } from '../../../test/fixtures/temp-dir.ts'
 import { startHonestBackend } from '../backend.ts'
 import { withTeardown } from '../../ending.ts'
+import { startWorker } from '../../worker.ts'
 import { modelsYaml } from '../models.ts'
 import { attacks } from './attacks.ts'
 import type { Answers, Assault, Measure, Measured } from './orders.ts'
-import { startWorker } from './orders.ts'
+
+/** What the processes of both run. */
+export const customerFile = new URL('customer.ts', import.meta.url)
+export const attackerFile = new URL('attacker.ts', import.meta.url)
 
 export interface Siege {
   readonly name: string
@@ -53,8 +57,8 @@ export function besiege(name: string, options: SiegeOptions): Promise<Siege> {
 }
 
 async function besieged(t: Teardown, name: string, options: SiegeOptions): Promise<Siege> {
-  const customer = await startWorker<Measure, Measured>(t, 'customer.ts')
-  const attacker = await startWorker<Assault, Answers>(t, 'attacker.ts')
+  const customer = await startWorker<Measure, Measured>(t, customerFile)
+  const attacker = await startWorker<Assault, Answers>(t, attackerFile)
   const { redis, gateways } = await startBesieged(t, customer.address)
   const scene = await sceneOf(gateways)
   const measure = (ms: number) => customer.order({ ...scene.measure, ms })

@@ -1,0 +1,82 @@
+// Opens and closes a port. Node accepts one connection for each socket that listens, in each turn of its loop (libuv, since
+// 1.45). Under load, when turns are long, connections would wait for seconds, so a busy port has several sockets. Linux
+// spreads connections over them; elsewhere there is one.
+
+import type { Server } from 'node:http'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
+import type { Listen } from '../config/config.ts'
+
+export interface Sharing {
+  /** Several processes listen on the port. */
+  readonly isShared?: boolean
+  /** Where many connections come: they are accepted faster. */
+  readonly isWide?: boolean
+}
+
+export interface OpenPort {
+  /** One for each socket. */
+  readonly servers: readonly Server[]
+  readonly port: number
+}
+
+const canShare = process.platform === 'linux'
+const socketsOfWide = 8
+const backlog = 4096
+
+/** Rejects when it cannot listen on the address, and then no socket is left open. */
+export async function openPort(
+  create: () => Server,
+  { host, port: wanted, isShared = false, isWide = false }: Listen & Sharing,
+): Promise<OpenPort> {
+  const isSpread = isWide && canShare
+  // Without reusePort, node:cluster shares the port.
+  const reusePort = isSpread || (isShared && canShare)
+  if (isSpread && !isShared && wanted !== 0) await ensureFree(host, wanted)
+  const servers: Server[] = []
+  let port = wanted
+  try {
+    for (let i = 0; i < (isSpread ? socketsOfWide : 1); i++) {
+      const server = create()
+      server.listen({ host, port, backlog, reusePort })
+      await once(server, 'listening')
+      servers.push(server)
+      port = (server.address() as AddressInfo).port
+    }
+  } catch (error) {
+    for (const server of servers) server.close()
+    throw error
+  }
+  return { servers, port }
+}
+
+/** With `reusePort`, a port that another program of this user shares would be no error. */
+export async function ensureFree(host: string, port: number): Promise<void> {
+  const server = createServer()
+  try {
+    server.listen({ host, port })
+    await once(server, 'listening')
+  } finally {
+    server.close()
+  }
+}
+
+/** Cuts connections that are still open after `graceMs`. Needs `sockets`, because the HTTP server does not know connections that have not finished their TLS handshake. */
+export async function closePort(
+  servers: readonly Server[],
+  sockets: ReadonlySet<Socket>,
+  graceMs: number,
+): Promise<void> {
+  const closing = servers.filter(({ listening }) => listening)
+  const closed = closing.map((server) => once(server, 'close'))
+  for (const server of closing) {
+    server.close()
+    server.closeIdleConnections()
+  }
+  const timer = setTimeout(() => {
+    for (const socket of sockets) socket.destroy()
+  }, graceMs)
+  await Promise.all(closed)
+  clearTimeout(timer)
+}
