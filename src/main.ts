@@ -17,11 +17,15 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   })
 }
 
+const argv = process.argv.slice(2)
+
 // `tollgate help | head -1`: a reader that closes the pipe early is not an error. A running gateway only loses log
 // lines then, and also when the disk is full.
 for (const out of [process.stdout, process.stderr]) {
   out.on('error', (error: NodeJS.ErrnoException) => {
     if (isStart) return
+    // As at Ctrl-C, doctor first removes what it has written to the store.
+    if (error.code === 'EPIPE' && argv[0] === 'doctor') return stopping.abort()
     if (error.code === 'EPIPE') process.exit(0)
     // A command's error message may get lost, but its exit code must not.
     if (out === process.stderr) return
@@ -30,7 +34,6 @@ for (const out of [process.stdout, process.stderr]) {
   })
 }
 
-const argv = process.argv.slice(2)
 const isStart = argv[0] === undefined || argv[0] === 'start' || argv[0].startsWith('--config')
 // Before the gateway can reload, the signal would end the process; on a terminal it should (start.ts).
 if (isStart && !process.stdout.isTTY) process.on('SIGHUP', () => undefined)

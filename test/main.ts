@@ -2,7 +2,17 @@ import t from 'tap'
 import type { SpawnOptions } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, openSync } from 'node:fs'
-import { chmod, lstat, mkdir, readdir, readFile, realpath, rm, symlink } from 'node:fs/promises'
+import {
+  chmod,
+  lstat,
+  mkdir,
+  readdir,
+  readFile,
+  realpath,
+  rm,
+  symlink,
+  writeFile,
+} from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
@@ -85,6 +95,20 @@ t.test('a reader that closes its end is no error', async (t) => {
     const line = `"${process.execPath}" "${main}" ${words} | true; exit "\${PIPESTATUS[0]}"`
     t.same(await runProcess(t, ['bash', '-c', line]), { code: 0, out: '', err: '' }, words)
   }
+})
+
+t.test('doctor removes its object when the reader of its lines ends', async (t) => {
+  const folder = t.testdir()
+  const store = `store: { disk: { path: '${folder}/store', reserve: 1MiB } }`
+  const yaml = `redis: redis://127.0.0.1:1\n${store}\n${yamlFor('http://127.0.0.1:1/v1')}`
+  await writeFile(`${folder}/g.yaml`, yaml)
+  // The third line, of the object that was written, is the first that nobody reads.
+  const line = `"${process.execPath}" "${main}" doctor '${folder}/g.yaml' | head -2; exit "\${PIPESTATUS[0]}"`
+  const { code, out, err } = await runProcess(t, ['bash', '-c', line])
+  t.match(out, /^ok .*\nfail +redis: .*\n$/)
+  t.match(err, /Stopped before every check was done/)
+  t.equal(code, 1, 'not all is well')
+  t.same(await readdir(folder), ['g.yaml'], 'no object, and no folder')
 })
 
 t.test('colours only on a terminal', async (t) => {

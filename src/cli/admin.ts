@@ -114,7 +114,9 @@ async function attempt(options: AdminOptions, request: Request): Promise<CallOut
     const wasNotSent = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH'].includes(code)
     const message = wasNotSent
       ? `No gateway answers at ${url.origin} (${why}). Is it running? If it is at another address, give --admin URL.`
-      : `The gateway at ${url.origin} broke off the connection (${why}).`
+      : error instanceof Unanswered
+        ? `The gateway at ${url.origin} gives ${why}: does its process hang?`
+        : `The gateway at ${url.origin} broke off the connection (${why}).`
     if (error instanceof BrokenDownload) {
       const message = `The gateway at ${url.origin} broke off in the middle (${why}). The output is not complete.`
       return { exitCode: exit.unreachable, message, mayHelpAgain: false }
@@ -141,7 +143,7 @@ async function send({ url, token, signal }: AdminOptions, request: Request) {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
   const sent = open(target, { method, headers, agent: false, timeout: timeoutMs, signal })
   sent.on('response', resolve).on('error', reject)
-  sent.on('timeout', () => sent.destroy(new Error(`no answer in ${timeoutMs / 1000} s`)))
+  sent.on('timeout', () => sent.destroy(new Unanswered(`no answer in ${timeoutMs / 1000} s`)))
   sent.end(text)
   const answer = (await promise).setEncoding('utf8')
   request.onAnswer?.()
@@ -152,6 +154,9 @@ async function send({ url, token, signal }: AdminOptions, request: Request) {
   }
   return { status, text: (await answer.toArray()).join('') }
 }
+
+/** As of a process that is stopped or hangs. */
+class Unanswered extends Error {}
 
 /** What was written can't be taken back, so the request is not repeated. */
 class BrokenDownload extends Error {}

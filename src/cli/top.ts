@@ -9,6 +9,8 @@ import { formatTime, table } from './table.ts'
 import type { Column } from './table.ts'
 
 const everyMs = 1000
+/** A gateway that hangs takes connections and answers nothing; who looks must hear of that soon. */
+const answerMs = 3000
 /** Moves the cursor to the top, and clears the rest. */
 const clear = '\x1b[H\x1b[J'
 
@@ -59,8 +61,9 @@ interface Sample {
 
 async function look(admin: Admin): Promise<Look> {
   const pieces: string[] = []
-  const { data: models } = await admin.get<List<ListedModel>>('targets')
-  await admin.download('../metrics', { write: (text) => pieces.push(text) })
+  const timeout = { timeoutMs: answerMs }
+  const { data: models } = await admin.get<List<ListedModel>>('targets', timeout)
+  await admin.download('../metrics', { write: (text) => pieces.push(text) }, timeout)
   return { atMs: performance.now(), samples: parseSamples(pieces.join('')), models }
 }
 

@@ -1,3 +1,6 @@
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import t from 'tap'
 import { startBackend } from '../fixtures/backend.ts'
 import { endless } from '../fixtures/backend-model.ts'
@@ -91,6 +94,24 @@ t.test('it goes on when the gateway has restarted', async (t) => {
   const { code, err } = await running
   t.equal(code, 0)
   t.match(err, /No gateway answers at/)
+})
+
+t.test('a gateway that hangs is told of while somebody waits', async (t) => {
+  const sockets: Socket[] = []
+  // As the kernel does for a process that is stopped: connections are taken, nothing is read.
+  const hung = createServer({ pauseOnConnect: true }, (socket) => void sockets.push(socket))
+  t.teardown(() => {
+    hung.close()
+    for (const socket of sockets) socket.destroy()
+  })
+  hung.listen(0, '127.0.0.1')
+  await once(hung, 'listening')
+  const { port } = hung.address() as AddressInfo
+  const words = ['top', '--once', '--admin', `http://127.0.0.1:${port}`]
+  const { code, err } = await runCli(words, { env })
+  t.equal(code, 69)
+  t.match(err, /gives no answer in 3 s: does its process hang\?/)
+  t.equal(sockets.length, 4, 'it was asked again')
 })
 
 t.test('no gateway has its own exit code', async (t) => {
