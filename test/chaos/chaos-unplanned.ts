@@ -5,9 +5,9 @@ import { readFile } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import t from 'tap'
-import type { Test } from 'tap'
 import { chaos } from '../../scripts/chaos/chaos.ts'
 import { childrenOf } from '../fixtures/process.ts'
+import type { Teardown } from '../fixtures/teardown.ts'
 import { eventually } from '../fixtures/until.ts'
 
 const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
@@ -61,7 +61,7 @@ interface Server {
 }
 
 /** The servers of this process that Sentinels watch. */
-async function serversOf(t: Pick<Test, 'teardown'>): Promise<readonly Server[]> {
+async function serversOf(t: Teardown): Promise<readonly Server[]> {
   const servers: Server[] = []
   for (const pid of await childrenOf(process.pid)) {
     const title = await readFile(`/proc/${pid}/cmdline`, 'latin1').catch(() => '')
