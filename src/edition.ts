@@ -30,7 +30,11 @@ export class Edition {
     const plugins: NamedRunning[] = []
     for (const plugin of list) {
       if (!gateway.config.plugins.has(plugin.name)) continue
-      const one = await setUp(plugin, gateway)
+      const one = await setUp(plugin, gateway).catch(async (refusal: unknown) => {
+        // It is what is told, whatever then fails to close.
+        await undo.disposeAsync().catch(() => undefined)
+        throw refusal
+      })
       undo.defer(() => closed(one, plugin.name))
       plugins.push({ ...one, name: plugin.name })
     }
@@ -87,7 +91,7 @@ export class PluginRefusal extends Error {
   }
 }
 
-/** A supervisor waits 20 s for a worker to prepare a reload: by then the worker has said which plugin hangs. */
+/** A supervisor waits 20 s for a worker to prepare a reload: by then the worker has said which plugin hangs, if it is one. */
 const setUpMs = 15_000
 
 async function setUp(plugin: Plugin, gateway: Gateway): Promise<Running> {

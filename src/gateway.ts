@@ -161,7 +161,7 @@ function pathOf({ client }: RedisLink): string | undefined {
 
 function portsOf(role: ProcessRole | undefined): Ports {
   if (role?.is === 'supervisor') return { only: 'admin' }
-  return role ? { only: 'public', isShared: true, port: role.port } : {}
+  return role ? { only: 'public', port: role.port } : {}
 }
 
 interface Opening {

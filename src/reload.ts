@@ -85,7 +85,7 @@ export class Editions {
       const listeners = await openListeners(edition, options.ports)
       return (made.editions = new Editions(options, edition, listeners))
     } catch (error) {
-      await edition.close()
+      await edition.close().catch(() => undefined)
       throw error
     }
   }
@@ -188,10 +188,7 @@ export class Editions {
   #forget(edition: Edition, error: unknown): void {
     this.#alive.delete(edition)
     if (error !== undefined) {
-      edition.gateway.log.error(
-        { err: error },
-        'a plugin of an earlier configuration did not close',
-      )
+      edition.gateway.log.error({ err: error }, 'a plugin did not close')
     }
     keepConnections([...this.#alive].map(({ gateway }) => gateway.config))
     this.#maskSecrets()

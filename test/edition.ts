@@ -65,6 +65,15 @@ t.test('a plugin that refuses is named, and those before it are closed', async (
   t.same(seen, ['+billing', '-billing'])
 })
 
+t.test('a refusal is told, also when a plugin before it fails to close', async (t) => {
+  const { gateway } = await startGateway(t, { yaml })
+  const list = [...recorders([], 'close').slice(0, 1), ...recorders([], 'setup').slice(1)]
+  await t.rejects(
+    Edition.open(gateway, list, () => undefined),
+    { name: 'PluginRefusal', plugin: 'models' },
+  )
+})
+
 t.test('a set-up that never ends is a refusal, and one that ends too late is closed', async (t) => {
   const { gateway } = await startGateway(t, { yaml })
   const seen: string[] = []

@@ -22,7 +22,7 @@ const keptChars = 64 * 1024
 const flatChars = 1024
 /** So much of the newest text stands for all that came since the last sample: about 250 tokens, 0.3 ms. As much is always at hand, and the tokenizer takes it in one turn. */
 const sampleLength = 1000
-/** No sample is shorter, but for a text that is: where a text is cut, a token may count twice, and that is much of a few words. */
+/** No sample is shorter, unless the text is, or what was not counted yet: where a text is cut, a token may count twice, and that is much of a few words. */
 const leastSample = 256
 /** A sample is taken when the text has grown by this part of it. */
 const growth = 1 / 8
@@ -95,8 +95,8 @@ export class Generated {
     // Meanwhile all of the text may have been counted.
     if (tokens === undefined || length <= this.#gaugedLength) return
     this.#density = tokens / sample.length
-    const isWhole = length <= leastSample
-    if (isWhole) this.#gaugedTokens = this.#density * length
+    const isWhole = sample.length === length
+    if (isWhole) this.#gaugedTokens = tokens
     else this.#gaugedTokens += this.#density * (length - this.#gaugedLength)
     this.#gaugedLength = length
   }

@@ -43,8 +43,8 @@ interface Imported {
   readonly files: FileDigests
 }
 
-/** So long a module may take to load: a start or a reload that waits for it has to end. */
-const loadMs = 10_000
+/** So long a module may take to load: a start or a reload has to end. Long, because a service does not try again what is refused here. */
+const loadMs = 60_000
 
 const imported = new Map<string, Imported>()
 let imports = 0

@@ -37,15 +37,13 @@ type Side = 'public' | 'admin'
 /** Which of the ports this process opens; by default both. */
 export interface Ports {
   readonly only?: Side
-  /** Several processes listen on the public port. */
-  readonly isShared?: boolean
-  /** In place of the configuration's, which may be 0. */
+  /** In place of the configuration's, which may be 0: another process of this gateway has it already. */
   readonly port?: number | undefined
 }
 
 export async function openListeners(
   first: Edition,
-  { only, isShared = false, port }: Ports = {},
+  { only, port }: Ports = {},
 ): Promise<Listeners> {
   let edition = first
   const { state, pools } = first.gateway
@@ -53,7 +51,7 @@ export async function openListeners(
   let handlers = handlersOf(first, shared)
   const open = async (side: Side) => {
     if (only !== undefined && only !== side) return notOpened
-    const own = { isShared, isWide: true, ...(port !== undefined && { port }) }
+    const own = { isWide: true, ...(port !== undefined && { port, isJoined: true }) }
     return await createListener({
       listen: { ...listenOf(edition, side), ...(side === 'public' && own) },
       limits: edition.gateway.config.limits,
@@ -89,16 +87,19 @@ export async function openListeners(
       if (waits) await pause(shutdownDelayMs, undefined, { signal: hurry }).catch(() => undefined)
       const waitedAt = performance.now()
       // What a load balancer has sent before it noticed may wait, and it cannot send a large body to another gateway.
-      if (waits) await front.caughtUp(drainMs / 2, hurry)
+      if (waits) await front.caughtUp(Math.min(drainMs / 2, catchUpMs), hurry)
       front.drain()
       await drained(shared.inside, drainMs - (performance.now() - waitedAt), hurry)
-      await front.close()
-      await admin.close()
+      await front.close(hurry)
+      await admin.close(hurry)
     },
   }
 }
 
 /** In place of a port that another process opens. */
+/** What is taken so late has less of the drain to end. */
+const catchUpMs = 15_000
+
 const notOpened: HttpListener = {
   port: 0,
   address: '',

@@ -9,10 +9,10 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Listen } from '../config/config.ts'
 
 export interface Sharing {
-  /** Several processes listen on the port. */
-  readonly isShared?: boolean
-  /** Where many connections come: they are accepted faster. */
+  /** Where many connections come: they are accepted faster, and other processes can join. */
   readonly isWide?: boolean
+  /** A process of this gateway has the port already. */
+  readonly isJoined?: boolean
 }
 
 export interface OpenPort {
@@ -28,16 +28,15 @@ const backlog = 4096
 /** Rejects when it cannot listen on the address, and then no socket is left open. */
 export async function openPort(
   create: () => Server,
-  { host, port: wanted, isShared = false, isWide = false }: Listen & Sharing,
+  { host, port: wanted, isWide = false, isJoined = false }: Listen & Sharing,
 ): Promise<OpenPort> {
-  const isSpread = isWide && canShare
   // Without reusePort, node:cluster shares the port.
-  const reusePort = isSpread || (isShared && canShare)
-  if (isSpread && !isShared && wanted !== 0) await ensureFree(host, wanted)
+  const reusePort = isWide && canShare
+  if (reusePort && !isJoined && wanted !== 0) await ensureFree(host, wanted)
   const servers: Server[] = []
   let port = wanted
   try {
-    for (let i = 0; i < (isSpread ? socketsOfWide : 1); i++) {
+    for (let i = 0; i < (reusePort ? socketsOfWide : 1); i++) {
       const server = create()
       server.listen({ host, port, backlog, reusePort })
       await once(server, 'listening')
@@ -55,7 +54,8 @@ export async function openPort(
 export async function ensureFree(host: string, port: number): Promise<void> {
   const server = createServer()
   try {
-    server.listen({ host, port })
+    // In a worker, node:cluster would ask the supervisor.
+    server.listen({ host, port, exclusive: true })
     await once(server, 'listening')
   } finally {
     server.close()
@@ -70,10 +70,7 @@ export async function closePort(
 ): Promise<void> {
   const closing = servers.filter(({ listening }) => listening)
   const closed = closing.map((server) => once(server, 'close'))
-  for (const server of closing) {
-    server.close()
-    server.closeIdleConnections()
-  }
+  for (const server of closing) server.close()
   const timer = setTimeout(() => {
     for (const socket of sockets) socket.destroy()
   }, graceMs)

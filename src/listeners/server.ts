@@ -2,6 +2,7 @@
 // which sends invalid HTTP gets an error in JSON all the same, and that no request is answered twice. Knows no routes.
 
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http'
+import { randomBytes } from 'node:crypto'
 import { Server as HttpsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -28,12 +29,12 @@ export interface HttpListener {
   readonly connections: number
   /** For connections that are made from now on: the certificate, if there was one before. For all: how long they may be idle. */
   adjust(listen: Listen, limits: Pick<Limits, 'keepAliveMs'>): void
-  /** Resolves when no connection waits to be accepted and their requests are read, or after `withinMs`, or when `hurry` fires. */
+  /** Resolves when no connection waits to be accepted, or after `withinMs`, or when `hurry` fires. */
   caughtUp(withinMs: number, hurry?: AbortSignal): Promise<void>
   /** From now on `onDrainingRequest` serves new requests, and their connections are closed; running requests go on. */
   drain(): void
   /** Catches up, then stops listening; connections that are still open after `closeGraceMs` are cut. */
-  close(): Promise<void>
+  close(hurry?: AbortSignal): Promise<void>
 }
 
 export type OnRequest = (req: IncomingMessage, res: ServerResponse) => void | Promise<void>
@@ -55,10 +56,12 @@ export async function createListener(options: ListenerOptions): Promise<HttpList
   const gate = { draining: false }
   const sockets = new Set<Socket>()
   let accepted = 0
+  // One for all sockets: else a client could resume its TLS session only where it began it.
+  const ticketKeys = randomBytes(48)
   const caughtUp = (withinMs: number, hurry?: AbortSignal) =>
     untilQuiet(() => accepted, withinMs, hurry)
   const create = () => {
-    const server = createServer(options)
+    const server = createServer(options, ticketKeys)
     handleRequests(server, options, gate)
     server.prependListener('connection', (socket) => {
       accepted++
@@ -84,14 +87,14 @@ export async function createListener(options: ListenerOptions): Promise<HttpList
     drain() {
       gate.draining = true
     },
-    async close() {
-      await caughtUp(closeGraceMs)
+    async close(hurry) {
+      await caughtUp(closeGraceMs, hurry)
       await closePort(servers, sockets, closeGraceMs)
     },
   }
 }
 
-function createServer({ listen, limits }: ListenerOptions): Server {
+function createServer({ listen, limits }: ListenerOptions, ticketKeys: Buffer): Server {
   const options: ServerOptions = {
     maxHeaderSize: 16 * 1024,
     headersTimeout: limits.headersMs,
@@ -105,7 +108,7 @@ function createServer({ listen, limits }: ListenerOptions): Server {
   }
   const { tls } = listen
   const server = tls
-    ? new HttpsServer({ ...options, ...tls, handshakeTimeout: limits.headersMs })
+    ? new HttpsServer({ ...options, ...tls, ticketKeys, handshakeTimeout: limits.headersMs })
     : http.createServer(options)
   // Node would silently drop headers over 2000; maxHeaderSize bounds them already.
   server.maxHeadersCount = 0
@@ -195,7 +198,7 @@ function clientRefusal(error: Error): GatewayError | undefined {
     : undefined
 }
 
-/** After so many turns of the loop without a new connection none waits, and the requests of those before are read. */
+/** After so many turns of the loop without a new connection none waits, and what those before had sent is read. */
 const quietTurns = 10
 
 /** Connections that still wait when the port closes are reset: a load balancer then cannot tell whether its request was served. */

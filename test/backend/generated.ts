@@ -142,6 +142,17 @@ t.test('a slow stream, whose space follows its words, has many checkpoints', asy
   t.ok(worst < 0.1, `${worst}`)
 })
 
+t.test('what was counted and let go of stays as it was counted', async (t) => {
+  const generated = new Generated(async (text) =>
+    text.startsWith('x') ? text.length : text.length / 4,
+  )
+  generated.add('x'.repeat(64))
+  await generated.tokens()
+  generated.add('w'.repeat(100))
+  await generated.gauge()
+  t.equal(generated.gaugedTokens, 64 + 25)
+})
+
 t.test('escapes and cut characters do not change what samples tell', async (t) => {
   const text = answerOf('chinese', 3000, seeded(1))
   const escaped = text.replace(/[^ -~]/g, (c) =>

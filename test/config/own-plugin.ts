@@ -24,8 +24,8 @@ t.test('a module that never ends to load is refused', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
   const importing = importPlugin(`${dir}/endless.mjs`)
-  mock.timers.tick(10_000)
-  await t.rejects(importing, { message: 'its import took more than 10000 ms' })
+  mock.timers.tick(60_000)
+  await t.rejects(importing, { message: 'its import took more than 60000 ms' })
 })
 
 const text = (word: string) => `

@@ -43,7 +43,7 @@ t.test('a wide port accepts several connections in a turn of the loop', async (t
 })
 
 t.test('a port in use is an error, whoever has it and however', async (t) => {
-  for (const theirs of [{}, { isWide: true }, { isShared: true }]) {
+  for (const theirs of [{}, { isWide: true }]) {
     const { port, close } = await open(t, theirs)
     for (const ours of [{}, { isWide: true }]) {
       await t.rejects(open(t, { ...ours, port }), { code: 'EADDRINUSE' })
@@ -53,6 +53,20 @@ t.test('a port in use is an error, whoever has it and however', async (t) => {
     await ensureFree(host, port)
   }
 })
+
+t.test(
+  'a process of the same gateway joins a wide port',
+  { skip: process.platform !== 'linux' },
+  async (t) => {
+    const { port, accepted } = await open(t, { isWide: true })
+    const joined = await open(t, { isWide: true, isJoined: true, port })
+    t.equal(joined.port, port)
+    const clients = Array.from({ length: many }, () => connect({ host, port }))
+    t.teardown(() => clients.forEach((client) => client.destroy()))
+    while (accepted() + joined.accepted() < many) await turn()
+    t.ok(accepted() > 0 && joined.accepted() > 0, 'each has some')
+  },
+)
 
 t.test('a wide port closes as a whole', async (t) => {
   const { port, close } = await open(t, { isWide: true })

@@ -234,3 +234,34 @@ t.test('with a certificate it speaks TLS, refusals included', async (t) => {
   t.match(await ask(`GET / HTTP/1.1\r\n${host}Connection: close\r\n\r\n`), /^HTTP\/1.1 200 OK\r\n/)
   t.match(await ask('RUBBISH\r\n\r\n'), /^HTTP\/1.1 400 [^]*"malformed_request"/)
 })
+
+t.test('a wide port resumes a TLS session on each of its sockets', async (t) => {
+  const { cert, key } = certificate
+  const listen = {
+    host: '127.0.0.1',
+    port: 0,
+    trustedProxies: [],
+    tls: { cert, key },
+    isWide: true,
+  }
+  const listener = await startListener(t, readAndAnswer(echoSize), { listen })
+  const request = `GET / HTTP/1.1\r\n${host}Connection: close\r\n\r\n`
+  const begin = (session?: Buffer) => {
+    const to = { port: listener.port, host: '127.0.0.1', ca: cert, ...(session && { session }) }
+    const socket = connectTls(to)
+    t.teardown(() => void socket.destroy())
+    socket.end(request)
+    return socket
+  }
+  const first = begin()
+  const [[session]] = await Promise.all([once(first, 'session'), text(first)])
+  for (const renewed of [undefined, { ...listen, tls: certificate.renewed }]) {
+    if (renewed) listener.adjust(renewed, { keepAliveMs: 75_000 })
+    for (let i = 0; i < 20; i++) {
+      const socket = begin(session)
+      await once(socket, 'secureConnect')
+      t.equal(socket.isSessionReused(), true)
+      t.match(await text(socket), /^HTTP\/1.1 200 OK/)
+    }
+  }
+})

@@ -236,10 +236,10 @@ export const edgeMutants: readonly Mutant[] = [
   ),
   one('listeners/server.ts', 'if (gate.draining) res.shouldKeepAlive = false', ''),
   one('listeners/server.ts', 'if (accepted() !== before) quiet = 0', ''),
-  one('listeners/server.ts', 'await caughtUp(closeGraceMs)', ''),
+  one('listeners/server.ts', 'await caughtUp(closeGraceMs, hurry)', ''),
   one(
     'listeners/port.ts',
-    'if (isSpread && !isShared && wanted !== 0) await ensureFree(host, wanted)',
+    'if (reusePort && !isJoined && wanted !== 0) await ensureFree(host, wanted)',
     '',
   ),
   one(
