@@ -26,19 +26,21 @@ export class Edition {
     list: readonly Plugin[],
     onClosed: EditionParts['onClosed'],
   ): Promise<Edition> {
-    await using undo = new AsyncDisposableStack()
+    const closers = new AsyncDisposableStack()
     const plugins: NamedRunning[] = []
-    for (const plugin of list) {
-      if (!gateway.config.plugins.has(plugin.name)) continue
-      const one = await setUp(plugin, gateway).catch(async (refusal: unknown) => {
-        // It is what is told, whatever then fails to close.
-        await undo.disposeAsync().catch(() => undefined)
-        throw refusal
-      })
-      undo.defer(() => closed(one, plugin.name))
-      plugins.push({ ...one, name: plugin.name })
+    try {
+      for (const plugin of list) {
+        if (!gateway.config.plugins.has(plugin.name)) continue
+        const one = await setUp(plugin, gateway)
+        closers.defer(() => close(one, plugin.name))
+        plugins.push({ ...one, name: plugin.name })
+      }
+    } catch (refusal) {
+      // The refusal is told, and not what then fails to close.
+      await closers.disposeAsync().catch(() => undefined)
+      throw refusal
     }
-    return new Edition(gateway, { plugins, closers: undo.move(), onClosed })
+    return new Edition(gateway, { plugins, closers, onClosed })
   }
 
   /** Called when an exchange begins. */
@@ -91,7 +93,7 @@ export class PluginRefusal extends Error {
   }
 }
 
-/** A supervisor waits 20 s for a worker to prepare a reload: by then the worker has said which plugin hangs, if it is one. */
+/** Less than the 20 s for which a supervisor waits until a worker has prepared a reload: the worker can say which plugin hangs. */
 const setUpMs = 15_000
 
 async function setUp(plugin: Plugin, gateway: Gateway): Promise<Running> {
@@ -99,7 +101,7 @@ async function setUp(plugin: Plugin, gateway: Gateway): Promise<Running> {
   try {
     return await within(setting, setUpMs, `setup of ${plugin.name}`)
   } catch (error) {
-    // What is set up too late is closed. A failure of that has no reader: the configuration was refused.
+    // A plugin that is set up too late is closed. Nobody is told when that fails: the configuration was refused.
     setting.then((late) => late.close?.()).catch(() => undefined)
     throw new PluginRefusal(plugin.name, error)
   }
@@ -113,7 +115,6 @@ async function settingUp(plugin: Plugin, gateway: Gateway): Promise<Running> {
 /** After this time, a `close` that still runs is no longer awaited: the ledger is closed after the plugins. */
 const closeMs = 5000
 
-function closed(one: Running, name: string): Promise<void> {
-  const closing = async () => await one.close?.()
-  return within(closing(), closeMs, `close of ${name}`)
+async function close(one: Running, name: string): Promise<void> {
+  if (one.close) await within(one.close(), closeMs, `close of ${name}`)
 }

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { openSync, readFileSync, truncateSync } from 'node:fs'
 import { openLogOutput } from '../src/log-output.ts'
+import type { Teardown } from './fixtures/teardown.ts'
 import { soon } from './fixtures/until.ts'
 
 t.test('written lines are in the file when it is closed, in order', async (t) => {
@@ -20,7 +21,7 @@ t.test('written lines are in the file when it is closed, in order', async (t) =>
 const url = new URL('../src/log-output.ts', import.meta.url)
 
 /** A process that writes this many lines of 1 KiB to its stdout, and reports how many were dropped. */
-function writer(t: { teardown(end: () => void): void }, lines: number) {
+function writer(t: Teardown, lines: number) {
   const script = `
     const { openLogOutput } = await import(${JSON.stringify(url.href)})
     const output = openLogOutput()

@@ -6,16 +6,16 @@ import type { Truth } from '../thieves/truth.ts'
 import { obey } from '../worker.ts'
 
 /** The order: say what was served for this trace, once nothing of it runs any more. */
-export interface ServedFor {
+export interface ServedOrder {
   readonly trace: string
 }
 
-export type Served = Pick<Truth, 'cost' | 'cut'>
+export type ServedReport = Pick<Truth, 'cost' | 'cut'>
 
 // It ends with its process.
 const backend = await startHonestBackend({ teardown: () => undefined })
 
-obey<ServedFor, Served>(backend.url, async ({ trace }) => {
+obey<ServedOrder, ServedReport>(backend.url, async ({ trace }) => {
   const truth = backend.truths.of(trace)
   await truth.idle()
   const { cost, cut } = truth

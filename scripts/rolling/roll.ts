@@ -13,7 +13,7 @@ import { tempDir } from '../../test/fixtures/temp-dir.ts'
 import { entriesOf } from '../chaos/verify.ts'
 import { modelsYaml } from '../thieves/models.ts'
 import { startWorker } from '../worker.ts'
-import type { Served, ServedFor } from './backend.ts'
+import type { ServedOrder, ServedReport } from './backend.ts'
 import { startLoad } from './load.ts'
 import { reloadEachSecond } from './reload.ts'
 import { startProxy } from './proxy.ts'
@@ -39,7 +39,10 @@ export async function roll(
   name: ProxyName,
   { rounds, reloads, ...wanted }: RollOptions,
 ) {
-  const backend = await startWorker<ServedFor, Served>(t, new URL('backend.ts', import.meta.url))
+  const backend = await startWorker<ServedOrder, ServedReport>(
+    t,
+    new URL('backend.ts', import.meta.url),
+  )
   const redis = await startRedis(t)
   const yaml = (time: number) => yamlFor(backend.address, time)
   const upstreams = await Promise.all(Array.from({ length: gatewayCount }, () => somePlace(t)))
@@ -136,7 +139,7 @@ type Books = Awaited<ReturnType<typeof booksOf>>
 const underWay = 3 * 10
 
 /** An answer that is not streamed and was cut is free; where usage was not reported, a count is charged; all else to the token. */
-function faultsOf({ spent, estimated }: Books, { cost, cut }: Served): readonly string[] {
+function faultsOf({ spent, estimated }: Books, { cost, cut }: ServedReport): readonly string[] {
   const { whole, streamed } = cut
   const answered = cost - whole.cost
   const room = 0.1 * estimated + underWay * streamed.answers

@@ -22,7 +22,7 @@ const keptChars = 64 * 1024
 const flatChars = 1024
 /** So much of the newest text stands for all that came since the last sample: about 250 tokens, 0.3 ms. As much is always at hand, and the tokenizer takes it in one turn. */
 const sampleLength = 1000
-/** No sample is shorter, unless the text is, or what was not counted yet: where a text is cut, a token may count twice, and that is much of a few words. */
+/** A sample may begin in the middle of a word, which adds a token: much, in a few words. So it is at least so long, with text that was counted before, if that is still kept. */
 const leastSample = 256
 /** A sample is taken when the text has grown by this part of it. */
 const growth = 1 / 8

@@ -9,7 +9,7 @@ import { formatTime, table } from './table.ts'
 import type { Column } from './table.ts'
 
 const everyMs = 1000
-/** A gateway that hangs takes connections and answers nothing; who looks must hear of that soon. */
+/** A gateway that hangs takes connections and answers nothing. The operator who watches must see that soon. */
 const answerMs = 3000
 /** Moves the cursor to the top, and clears the rest. */
 const clear = '\x1b[H\x1b[J'

@@ -43,7 +43,7 @@ interface Imported {
   readonly files: FileDigests
 }
 
-/** So long a module may take to load: a start or a reload has to end. Long, because a service does not try again what is refused here. */
+/** How long a module may take to load. Long, because systemd does not start a gateway again that refuses its configuration. */
 const loadMs = 60_000
 
 const imported = new Map<string, Imported>()

@@ -26,8 +26,8 @@ export interface Listeners {
   prepare(edition: Edition): () => void
   /**
    * Is not ready from now on; after `shutdown_delay`, and once it has read what waited by then, refuses new work on the
-   * public port, lets running exchanges end, ends the rest after `drain`; then closes both listeners. From the moment when
-   * `hurry` fires it waits for nothing of this.
+   * public port, lets running exchanges end, ends the rest after `drain`; then closes both listeners. When `hurry` fires,
+   * it ends the rest at once.
    */
   close(hurry?: AbortSignal): Promise<void>
 }
@@ -85,21 +85,21 @@ export async function openListeners(
       const { shutdownDelayMs, drainMs } = edition.gateway.config
       const waits = shutdownDelayMs > 0 && only !== 'admin'
       if (waits) await pause(shutdownDelayMs, undefined, { signal: hurry }).catch(() => undefined)
-      const waitedAt = performance.now()
+      const drainEndsAt = performance.now() + drainMs
       // What a load balancer has sent before it noticed may wait, and it cannot send a large body to another gateway.
       if (waits) await front.caughtUp(Math.min(drainMs / 2, catchUpMs), hurry)
       front.drain()
-      await drained(shared.inside, drainMs - (performance.now() - waitedAt), hurry)
+      await drained(shared.inside, drainEndsAt - performance.now(), hurry)
       await front.close(hurry)
       await admin.close(hurry)
     },
   }
 }
 
-/** In place of a port that another process opens. */
-/** What is taken so late has less of the drain to end. */
+/** The longest time for which the drain waits for requests that were sent before it: those have less of it to end. */
 const catchUpMs = 15_000
 
+/** In place of a port that another process opens. */
 const notOpened: HttpListener = {
   port: 0,
   address: '',

@@ -26,11 +26,11 @@ export function isCluster(client: Redis): client is Cluster {
 // ioredis listens for one error of a connection. One that is closed while TLS shakes hands can have two: the server's
 // certificate is refused, and its alert was in the same packet. Unheard, the second would end the process.
 const { disconnect } = Single.prototype
-Single.prototype.disconnect = function (this: Single, ...words) {
+Single.prototype.disconnect = function (this: Single, reconnect) {
   // Undefined before the first connection.
   const stream: Single['stream'] | undefined = this.stream
   stream?.on('error', () => undefined)
-  disconnect.apply(this, words)
+  disconnect.call(this, reconnect)
 }
 
 /** Connects when it is told to. */

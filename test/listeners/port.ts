@@ -23,7 +23,7 @@ async function open(t: Test, listen: Sharing & { readonly port?: number }) {
   return { port, close, accepted: () => accepted }
 }
 
-/** In how many turns of the loop they are accepted. */
+/** In how many turns of the loop `many` connections are accepted. */
 async function turnsFor(t: Test, listen: Sharing): Promise<number> {
   const { port, accepted } = await open(t, listen)
   const clients = Array.from({ length: many }, () => connect({ host, port }))

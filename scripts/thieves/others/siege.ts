@@ -16,7 +16,7 @@ import { modelsYaml } from '../models.ts'
 import { attacks } from './attacks.ts'
 import type { Answers, Assault, Measure, Measured } from './orders.ts'
 
-/** What the processes of both run. */
+/** The programs of a customer and of an attacker, for `startWorker`. */
 export const customerFile = new URL('customer.ts', import.meta.url)
 export const attackerFile = new URL('attacker.ts', import.meta.url)
 

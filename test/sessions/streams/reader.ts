@@ -9,6 +9,7 @@ import { newId } from '../../../src/ids.ts'
 import { FrameLog } from '../../../src/sessions/streams/frames.ts'
 import { Reader, Readers } from '../../../src/sessions/streams/reader.ts'
 import type { ReaderOptions } from '../../../src/sessions/streams/reader.ts'
+import type { StreamRows } from '../../../src/sessions/streams/stream-rows.ts'
 import { createSlots } from '../../../src/sharing/slots.ts'
 import { SharedPool } from '../../../src/sharing/shared-pool.ts'
 import { Client, framesOf, openStreams } from '../../fixtures/stream.ts'
@@ -230,7 +231,7 @@ const newExchange = () => ({}) as unknown as Exchange
 /** Readers of whom an account may have one. */
 const oneAtATime = () => {
   const slots = createSlots({ most: 1, pool: new SharedPool(100) })
-  return new Readers({ rows: Object({}), slots, heartbeatMs: 60_000 })
+  return new Readers({ rows: {} as StreamRows, slots, heartbeatMs: 60_000 })
 }
 
 t.test('an exchange has one slot until it ends', async (t) => {
