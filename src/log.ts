@@ -1,5 +1,5 @@
 // One JSON line for each exchange, and the gateway's own notices. Never bodies, keys or file names: callers pass named
-// fields, and errors are reduced to name, message, code, stack and cause before they are written.
+// fields, and errors are reduced to name, message, code, stack and the errors in them before they are written.
 
 import type { Config } from './config/config.ts'
 import { openLogOutput } from './log-output.ts'
@@ -93,13 +93,20 @@ interface Described {
   readonly code?: unknown
   readonly stack?: string
   readonly cause?: Described
+  /** What several parts failed with, one after the other: the last failure, and those before it. */
+  readonly error?: Described
+  readonly suppressed?: Described
 }
 
 function describe(error: unknown): Described {
   if (!(error instanceof Error)) return { name: 'thrown', message: String(error) }
   const { name, message, stack, cause } = error
   const code = 'code' in error ? error.code : undefined
-  return { name, message, code, stack, ...(cause ? { cause: describe(cause) } : {}) }
+  const both = error instanceof SuppressedError && {
+    error: describe(error.error),
+    suppressed: describe(error.suppressed),
+  }
+  return { name, message, code, stack, ...(cause ? { cause: describe(cause) } : {}), ...both }
 }
 
 function pretty(line: string): string {

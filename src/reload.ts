@@ -16,6 +16,7 @@ import { openListeners } from './listeners/listeners.ts'
 import type { Listeners, Ports } from './listeners/listeners.ts'
 import type { FileContents } from './config/read-files.ts'
 import type { Gateway, Plugin } from './plugin.ts'
+import { soon } from './sharing/patience.ts'
 
 export type Load = () => Promise<
   | { readonly problems: readonly Problem[] }
@@ -51,6 +52,9 @@ export interface PreparedReload {
   commit(): void
   drop(): void
 }
+
+/** After the drain, a reload that still loads or sets up plugins is no longer awaited: it may not take over any more. */
+const turnMs = 5000
 
 const unchanged = { commit: () => undefined, drop: () => undefined }
 
@@ -104,7 +108,7 @@ export class Editions {
   /** Drains, then closes the plugins of all configurations. */
   async close(hurry?: AbortSignal): Promise<void> {
     await this.listeners.close(hurry)
-    await this.#turn
+    await soon(this.#turn, turnMs)
     await Promise.all([...this.#alive].map((edition) => edition.close()))
   }
 

@@ -68,6 +68,16 @@ t.test('an error is logged with its causes, and nothing else that it carries', (
   t.end()
 })
 
+t.test('when several parts fail to close, each of their errors is logged', async (t) => {
+  const { log, lines } = open()
+  const closing = new AsyncDisposableStack()
+  for (const name of ['a', 'b', 'c']) {
+    closing.defer(() => Promise.reject(new Error(`${name} does not close`)))
+  }
+  await closing.disposeAsync().catch((err: unknown) => log.error({ err }, 'x'))
+  for (const name of ['a', 'b', 'c']) t.match(lines[0], `${name} does not close`)
+})
+
 t.test("a target's short header values do not change the lines", (t) => {
   const { log, lines } = open({ secrets: ['chat', 'true', 'stream'] })
   log.info({ route: '/v1/chat', stream: true }, 'request')

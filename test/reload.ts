@@ -6,8 +6,10 @@ import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
 import { mock } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import { z } from 'zod'
 import type { Plugin } from '../src/plugin.ts'
+import { Editions } from '../src/reload.ts'
 import { startBackend } from './fixtures/backend.ts'
 import { chat } from './fixtures/backend-model.ts'
 import { certificate } from './fixtures/certificate.ts'
@@ -159,6 +161,33 @@ t.test('at the start, too, a plugin whose set-up never ends is named', async (t)
   await hanging.promise
   mock.timers.tick(15_000)
   await refused
+})
+
+t.test('a reload that hangs does not keep a gateway from its end', async (t) => {
+  const { gateway } = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1', 1) })
+  const loading = Promise.withResolvers<void>()
+  const editions = await Editions.open(gateway.current, [], {
+    build: () => gateway.current,
+    complete: async (config) => config,
+    builtIn: [],
+    load() {
+      loading.resolve()
+      return new Promise<never>(() => undefined)
+    },
+    secretsOf: () => [],
+    onTaken: () => undefined,
+  })
+  void editions.reload('test')
+  await loading.promise
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  let hasEnded = false
+  void editions.close().then(() => (hasEnded = true))
+  for (let i = 0; i < 1000 && !hasEnded; i++) {
+    mock.timers.tick(5000)
+    await turn()
+  }
+  t.ok(hasEnded)
 })
 
 t.test('what needs a restart stays as it is and is told; the rest applies', async (t) => {
