@@ -245,7 +245,9 @@ export function gatewayKeys(plugins: readonly PluginKeys[]) {
 function pluginKeys(plugins: readonly PluginKeys[]) {
   const blocks = plugins.map(({ name, schema }) => {
     const help = `write the plugin's block, or false to switch it off`
-    return [name, z.union([z.literal(false), schema], { error: help }).prefault({})] as const
+    const block = z.union([z.literal(false), schema], { error: help }).prefault({})
+    const { description } = z.globalRegistry.get(schema) ?? {}
+    return [name, description ? block.describe(description) : block] as const
   })
   return z.strictObject(Object.fromEntries(blocks))
 }

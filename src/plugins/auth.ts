@@ -33,7 +33,9 @@ const schema = z.strictObject({
 
 export const auth: Plugin<z.infer<typeof schema>> = {
   name: 'auth',
-  schema,
+  schema: schema.describe(
+    'Who calls: API keys are checked. With `false`, every request is refused.',
+  ),
   setup(gateway, config) {
     const { failed, refused, refusedAccounts } = counted(gateway)
     const { refusals_per_minute: refusalsPerMinute } = config

@@ -9,7 +9,7 @@ import type { Plugin } from '../plugin.ts'
 
 export const billing: Plugin = {
   name: 'billing',
-  schema: noKeys,
+  schema: noKeys.describe('Balance, transactions and usage of an account, under `/api/billing`.'),
   setup({ ledger, config }) {
     const get = (
       path: string,

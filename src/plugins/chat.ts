@@ -13,7 +13,7 @@ import type { ChatRequest } from '../chat/request.ts'
 
 export const chat: Plugin = {
   name: 'chat',
-  schema: noKeys,
+  schema: noKeys.describe("`/v1/chat` and the other endpoints of OpenAI's API that cost tokens."),
   setup: (gateway) => ({
     routes: endpoints.flatMap((row) => row.routes.map((path) => routeTo(gateway, row, path))),
   }),

@@ -58,7 +58,9 @@ const preflight: Route = {
 
 export const cors: Plugin<z.infer<typeof schema>> = {
   name: 'cors',
-  schema,
+  schema: schema.describe(
+    'Lets web pages of other origins call the gateway; off until `origins` are listed.',
+  ),
   setup(_gateway, { origins }) {
     if (origins.length === 0) return {}
     const allowed = new Set(origins)

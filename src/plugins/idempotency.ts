@@ -16,7 +16,9 @@ import type { Plugin } from '../plugin.ts'
 
 export const idempotency: Plugin = {
   name: 'idempotency',
-  schema: noKeys,
+  schema: noKeys.describe(
+    'A request that is repeated with the same `Idempotency-Key` is done once.',
+  ),
   setup({ redis, metrics }) {
     const onReply = (script: string, seconds: number) =>
       metrics.redisSeconds.observe({ script }, seconds)

@@ -14,7 +14,9 @@ import { createRequestRate } from '../accounts/rate.ts'
 
 export const limits: Plugin = {
   name: 'limits',
-  schema: noKeys,
+  schema: noKeys.describe(
+    'Limits requests a minute that cost nothing, such as lists; those for models are limited by `metering`.',
+  ),
   setup(gateway) {
     const rate = createRequestRate(gateway.redis.client)
     const { enforce } = enforcement.of(gateway.config)

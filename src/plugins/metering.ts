@@ -55,7 +55,9 @@ type MeteringConfig = z.infer<typeof schema>
 
 export const metering: Plugin<MeteringConfig> = {
   name: 'metering',
-  schema,
+  schema: schema.describe(
+    'What a request costs is held and charged, within the limits of plan and key. With `false`, models are free for every valid key, and `sessions` must be off, too.',
+  ),
   setup: (gateway, config) => ({
     begin: (x) => (x.route.metered ? meter(gateway, x, config) : undefined),
   }),

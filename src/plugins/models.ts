@@ -12,7 +12,7 @@ import { showModel } from '../ledger/price.ts'
 
 export const models: Plugin = {
   name: 'models',
-  schema: noKeys,
+  schema: noKeys.describe('`GET /v1/models`.'),
   setup(gateway) {
     const created = Math.floor(Date.now() / 1000)
     const shape = ({ name, model }: NamedModel) => ({

@@ -13,7 +13,9 @@ import { noTokens } from '../tokens/token-counts.ts'
 
 export const ops: Plugin = {
   name: 'ops',
-  schema: noKeys,
+  schema: noKeys.describe(
+    'The metrics, `/healthz` and `/readyz` of the admin port, and a line in the log for each request.',
+  ),
   setup: (gateway) => ({
     routes: [
       get('/metrics', async () => {

@@ -42,7 +42,9 @@ const shutdownMs = 5000
 
 export const traces: Plugin<z.infer<typeof schema>> = {
   name: 'traces',
-  schema,
+  schema: schema.describe(
+    'OpenTelemetry spans of requests and attempts; off until `sdk` is given.',
+  ),
   async setup(gateway, { sdk }) {
     if (sdk === undefined) return {}
     const api = await import('@opentelemetry/api')

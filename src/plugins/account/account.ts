@@ -17,7 +17,9 @@ const schema = z.strictObject(portalSettings.shape)
 
 export const account: Plugin<z.infer<typeof schema>> = {
   name: 'account',
-  schema,
+  schema: schema.describe(
+    'The page on which customers manage keys and see their usage, under `/account`.',
+  ),
   setup(gateway, { oidc, max_logins: mostLogins }) {
     if (oidc && !gateway.config.plans.has(oidc.plan)) {
       throw new Error(`oidc.plan: there is no plan ${JSON.stringify(oidc.plan)}`)

@@ -30,7 +30,7 @@ const schema = z.strictObject({
 
 export const admin: Plugin<z.infer<typeof schema>> = {
   name: 'admin',
-  schema,
+  schema: schema.describe('The admin API, which the commands of `tollgate` use.'),
   setup(gateway, config) {
     const check = checkOf(gateway.config.admin)
     const guard = createGuard(config.failures_per_minute_per_ip, {

@@ -24,7 +24,7 @@ const page = async (x: Exchange, name: string) => guarded(await asset(x, name))
 
 export const docs: Plugin = {
   name: 'docs',
-  schema: noKeys,
+  schema: noKeys.describe('`/openapi.json`, and the page `/docs` that shows it.'),
   async setup({ config }) {
     const cookie = cookieName('tollgate', pageOrigin(config).isSecure)
     const text = JSON.stringify(openapi((plugin) => config.plugins.has(plugin), cookie))

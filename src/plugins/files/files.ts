@@ -41,7 +41,9 @@ export type FilesConfig = z.infer<typeof schema>
 
 export const files: Plugin<FilesConfig> = {
   name: 'files',
-  schema,
+  schema: schema.describe(
+    'Uploads and downloads under `/api/files`, and files in messages of sessions.',
+  ),
   setup(gateway, config) {
     const { shelf } = gateway
     if (!shelf) throw new TypeError('the plugin is on, and there is no shelf')

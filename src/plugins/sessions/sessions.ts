@@ -39,7 +39,9 @@ type SessionsConfig = z.infer<typeof schema>
 
 export const sessions: Plugin<SessionsConfig> = {
   name: 'sessions',
-  schema,
+  schema: schema.describe(
+    'Chats that the gateway keeps, with streams that can be resumed, under `/api/chat/sessions`.',
+  ),
   async setup(gateway, config) {
     if (!gateway.config.plugins.has('metering')) {
       throw new Error(
