@@ -94,17 +94,25 @@ function bounded(
   return agent
 }
 
-/** Returns the function that must be called when the socket closes. */
+/**
+ * Returns the function that must be called when the socket closes. When the time is over, the event loop looks once more
+ * for what has come: this process may have stood still.
+ */
 export function boundConnecting(
   socket: Socket,
   connectMs: number,
   connected: 'connect' | 'secureConnect',
 ): () => void {
-  const timer = setTimeout(() => {
+  let late: NodeJS.Immediate | undefined
+  const timer = setTimeout(() => (late = setImmediate(fail)), connectMs)
+  const fail = () => {
     const error = new Error('connect time-out')
     socket.destroy(Object.assign(error, { code: 'ETIMEDOUT' }))
-  }, connectMs)
-  const clear = () => clearTimeout(timer)
+  }
+  const clear = () => {
+    clearTimeout(timer)
+    clearImmediate(late)
+  }
   socket.once(connected, clear)
   return clear
 }

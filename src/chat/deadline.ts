@@ -1,7 +1,8 @@
 // The clocks of one generation: for each target that is asked, the time to the first token, then silence; for all of
 // them together the whole time. A generation that is not streamed has only the last one, because to end it earlier would
 // give away tokens that nobody has counted yet. Each clock ends the request by aborting `signal`. Whoever waits for the
-// answer can end the request, too, by `parent`.
+// answer can end the request, too, by `parent`. A target is silent only if nothing can be read from it when its time is
+// over: a gateway that stood still does not blame it.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { GatewayError } from '../errors.ts'
@@ -31,6 +32,8 @@ export class Deadline {
   #isOver = false
   readonly #total: NodeJS.Timeout
   #silence: NodeJS.Timeout | undefined
+  /** The time is over; the event loop looks once more for what has come. */
+  #late: NodeJS.Immediate | undefined
   readonly #parent: AbortSignal
   readonly #onParent = () => this.depart(this.#parent.reason)
   /** Reads what has already come, then calls `cancel`. */
@@ -61,7 +64,7 @@ export class Deadline {
   waiting(): void {
     this.#onDepart = undefined
     this.#isPaused = false
-    clearTimeout(this.#silence)
+    this.#hush()
     const mayGoOn = this.signal.aborted && !this.#isOver
     if (mayGoOn) this.#controller = new AbortController()
   }
@@ -76,20 +79,22 @@ export class Deadline {
   /** The first content came: from now on silence is measured from event to event. */
   started(): void {
     this.#hasStarted = true
-    clearTimeout(this.#silence)
+    this.#hush()
     // The first content may have paused the answer, if it has used up what is held for it.
     if (!this.#isPaused) this.#silence = setTimeout(this.#onSilence, this.#idleMs)
   }
 
   /** An event came. Comments are not events: a server that is shutting down may send nothing else. Before the first content, no event counts. */
   heard(): void {
-    if (this.#hasStarted) this.#silence?.refresh()
+    if (!this.#hasStarted) return
+    clearImmediate(this.#late)
+    this.#silence?.refresh()
   }
 
   /** The client takes no data, so the backend's silence is not the backend's fault. */
   pause(): void {
     this.#isPaused = true
-    if (this.#hasStarted) clearTimeout(this.#silence)
+    if (this.#hasStarted) this.#hush()
   }
 
   /** The client takes data again. */
@@ -116,7 +121,7 @@ export class Deadline {
 
   stop(): void {
     clearTimeout(this.#total)
-    clearTimeout(this.#silence)
+    this.#hush()
     this.#parent.removeEventListener('abort', this.#onParent)
   }
 
@@ -126,8 +131,15 @@ export class Deadline {
     this.#controller.abort(reason)
   }
 
+  #hush(): void {
+    clearTimeout(this.#silence)
+    clearImmediate(this.#late)
+  }
+
   /** Another target may still be asked. */
-  readonly #onSilence = () => this.#expire((reason) => this.#controller.abort(reason))
+  readonly #onSilence = () => {
+    this.#late = setImmediate(() => this.#expire((reason) => this.#controller.abort(reason)))
+  }
 
   #expire(end: (reason: unknown) => void): void {
     const retry = !this.#generates

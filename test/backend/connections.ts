@@ -18,6 +18,7 @@ import * as scripts from '../fixtures/backend-scripts.ts'
 import { bothWays } from '../fixtures/both-ways.ts'
 import { certificate } from '../fixtures/certificate.ts'
 import { Gate } from '../fixtures/gate.ts'
+import { standStill } from '../fixtures/stand-still.ts'
 import { attempt, modelOf, targetOf, textOf } from '../fixtures/target.ts'
 import { until } from '../fixtures/until.ts'
 
@@ -126,6 +127,15 @@ test('a slow answer is not a connect time-out', async (t) => {
   mock.timers.tick(timeouts.connectMs)
   gate.open()
   t.equal(await textOf(answer), 'data: 1\n\n')
+})
+
+test('a connection that was made while the gateway stood still was made in time', async (t) => {
+  const backend = await startBackend(t, scripts.sse(['data: 1\n\n']))
+  const target = targetOf(backend.url)
+  const timeouts = { connectMs: 20, firstTokenMs: 5000, idleMs: 5000, totalMs: 5000 }
+  const answering = forward(attempt(target, { model: modelOf([target], { timeouts }) }))
+  standStill(2 * timeouts.connectMs)
+  t.equal(await textOf(await answering), 'data: 1\n\n')
 })
 
 test('a TLS backend with its own certificate is trusted with `ca`, and only then', async (t) => {

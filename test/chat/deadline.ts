@@ -12,6 +12,7 @@ import { Gate } from '../fixtures/gate.ts'
 import { pause, silent, sse } from '../fixtures/backend-scripts.ts'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
 import { codeOf } from '../fixtures/gateway.ts'
+import { standStill } from '../fixtures/stand-still.ts'
 
 const word = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
 const role = 'data: {"choices":[{"index":0,"delta":{"role":"assistant"}}]}\n\n'
@@ -58,6 +59,27 @@ t.test('a role and empty chunks, however many, are not a first token', async (t)
   t.equal(answer.status, 504)
   t.equal(await codeOf(answer), 'upstream_timeout')
   t.equal(await spent(), 0)
+})
+
+t.test('what came while the gateway stood still has come in time', async (t) => {
+  const { backend, stream } = await chatPath(t, {
+    model: 'timeouts: { first_token: 50ms, idle: 50ms }',
+  })
+  const last = word.replace('{"content":"a"}', '{},"finish_reason":"stop"')
+  const pieces = [word, word, `${last}data: [DONE]\n\n`]
+  backend.on(({ res }) => {
+    res.writeHead(200, { 'content-type': 'text/event-stream' })
+    const next = () => {
+      res.write(pieces.shift() ?? '')
+      standStill(100)
+      if (pieces.length === 0) res.end()
+      else setImmediate(() => setImmediate(next))
+    }
+    next()
+  })
+  const answer = await stream()
+  t.equal(answer.status, 200)
+  t.match(await answer.text(), /\[DONE\]\n\n$/)
 })
 
 t.test('a time-out says whether to try again: not for routes that generate', async (t) => {
