@@ -3,7 +3,8 @@
 // the token. What it served for answers that were cut, because a drain was over first, is told apart (docs/money.md).
 
 import { randomBytes } from 'node:crypto'
-import { freePort } from '../../test/fixtures/free-port.ts'
+import { cpus } from 'node:os'
+import { lastingPort } from '../../test/fixtures/free-port.ts'
 import { spawnGateway } from '../../test/fixtures/gateway.ts'
 import type { Account, OwnProcess } from '../../test/fixtures/gateway.ts'
 import { balanceOf, differencesOf } from '../../test/fixtures/money.ts'
@@ -53,11 +54,13 @@ export async function roll(
   const url = await startProxy(t, name, { upstreams })
   const trace = randomBytes(16).toString('hex')
   const startedAt = performance.now()
+  const before = machineMs()
   const load = startLoad({ ...wanted, url, keys: accounts.map(({ key }) => key), trace })
   t.teardown(load.stop)
   const exits = await restartAll(gateways, { rounds, start: spawn, places: upstreams })
   const reloaded = await reloadEachSecond(gateways, { times: reloads, yaml })
   const aSecond = Math.round((1000 * load.tally.requests) / (performance.now() - startedAt))
+  const after = machineMs()
   await load.stop()
   const served = await backend.order({ trace })
   const [witness] = gateways
@@ -74,9 +77,11 @@ export async function roll(
     ...(await differencesOf(witness)).map((one) => JSON.stringify(one)),
   ]
   const { streams, requests } = tally
+  const busy = (after.busy - before.busy) / (after.all - before.all)
+  const machine = `${Math.round(100 * busy)} % busy`
   const done = { restarts: exits.length, reloads: reloaded.count, streams, requests, aSecond }
   const { cost, cut } = served
-  const seen = { ...done, charged: spent, served: cost, cut, estimated: books.estimated }
+  const seen = { machine, ...done, charged: spent, served: cost, cut, estimated: books.estimated }
   return { faults, seen, reloadMs: reloaded.ms }
 }
 
@@ -103,7 +108,7 @@ interface Place extends Upstream {
 }
 
 async function somePlace(t: Teardown): Promise<Place> {
-  return { port: await freePort(), adminPort: await freePort(), dataDir: await tempDir(t) }
+  return { port: await lastingPort(), adminPort: await lastingPort(), dataDir: await tempDir(t) }
 }
 
 const yamlFor = (backendUrl: string, time: number): string => `${modelsYaml(backendUrl)}
@@ -145,6 +150,13 @@ function faultsOf({ spent, estimated }: Books, { cost, cut }: ServedReport): rea
   const room = 0.1 * estimated + underWay * streamed.answers
   if (Math.abs(spent - answered) <= room) return []
   return [`charged ${spent}, the backend served ${answered} besides ${whole.cost} for cut answers`]
+}
+
+/** CPU time of all cores: where hardly any is idle, answers outlast `drain`. */
+function machineMs() {
+  const times = cpus().map(({ times }) => times)
+  const all = sum(times.flatMap((one) => Object.values(one)))
+  return { all, busy: all - sum(times.map(({ idle }) => idle)) }
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0)

@@ -3,10 +3,9 @@
 
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
+import { openPort } from '../../src/listeners/port.ts'
 import { isModelName, modeOf } from './models.ts'
 import type { Mode } from './models.ts'
 import { obey } from './parameters.ts'
@@ -40,18 +39,20 @@ export interface HonestBackend {
 export async function startHonestBackend(t: Teardown): Promise<HonestBackend> {
   const truths = new Truths()
   const patient = { keepAliveTimeout: 0, requestTimeout: 0, headersTimeout: 0 }
-  const server = createServer(patient, (req, res) => {
-    answer(req, res, truths).catch(() => res.destroy())
-  })
-  server.on('connection', (socket) => socket.on('error', () => undefined))
+  const create = () => {
+    const server = createServer(patient, (req, res) => {
+      answer(req, res, truths).catch(() => res.destroy())
+    })
+    return server.on('connection', (socket) => socket.on('error', () => undefined))
+  }
   // Many gateways connect at once; a full queue looks like a server that is not there.
-  server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 })
-  await once(server, 'listening')
+  const { servers, port } = await openPort(create, { host: '127.0.0.1', port: 0, isWide: true })
   t.teardown(async () => {
-    server.close()
-    server.closeAllConnections()
+    for (const server of servers) {
+      server.close()
+      server.closeAllConnections()
+    }
   })
-  const { port } = server.address() as AddressInfo
   return { url: `http://127.0.0.1:${port}/v1`, truths }
 }
 

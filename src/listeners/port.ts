@@ -28,7 +28,7 @@ const backlog = 4096
 /** Rejects when it cannot listen on the address, and then no socket is left open. */
 export async function openPort(
   create: () => Server,
-  { host, port: wanted, isWide = false, isJoined = false }: Listen & Sharing,
+  { host, port: wanted, isWide = false, isJoined = false }: Pick<Listen, 'host' | 'port'> & Sharing,
 ): Promise<OpenPort> {
   // Without reusePort, node:cluster shares the port.
   const reusePort = isWide && canShare

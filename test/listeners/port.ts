@@ -17,7 +17,7 @@ async function open(t: Test, listen: Sharing & { readonly port?: number }) {
       accepted++
       socket.resume()
     })
-  const { servers, port } = await openPort(create, { host, port: 0, trustedProxies: [], ...listen })
+  const { servers, port } = await openPort(create, { host, port: 0, ...listen })
   const close = () => closePort(servers, new Set(), 0)
   t.teardown(close)
   return { port, close, accepted: () => accepted }
@@ -85,7 +85,7 @@ t.test('when one socket cannot listen, the others are closed', async (t) => {
     servers.push(server)
     return server
   }
-  const listen = { host, port: 0, trustedProxies: [], isWide: true }
+  const listen = { host, port: 0, isWide: true }
   await t.rejects(openPort(create, listen), { message: 'no' })
   t.ok(servers.every(({ listening }) => !listening))
 })
