@@ -105,6 +105,14 @@ export function asGatewayError(thrown: unknown): GatewayError {
     : new GatewayError('internal_error', { cause: thrown })
 }
 
+/** The message of what was thrown; where one failure came after the other, the messages of all. */
+export function messageOf(thrown: unknown): string {
+  if (thrown instanceof SuppressedError) {
+    return `${messageOf(thrown.suppressed)}; ${messageOf(thrown.error)}`
+  }
+  return thrown instanceof Error ? thrown.message : String(thrown)
+}
+
 /** The error's `code`, as Node's errors and our own have one; '' when it has none. */
 export function codeOf(error: unknown): string {
   const isCoded = error instanceof Error && 'code' in error && typeof error.code === 'string'

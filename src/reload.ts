@@ -62,7 +62,10 @@ const unchanged = { commit: () => undefined, drop: () => undefined }
 export class Editions {
   readonly listeners: Listeners
   readonly #options: EditionsOptions
+  /** Also those that are prepared, or refused, and whose plugins are not closed yet. */
   readonly #alive: Set<Edition>
+  /** Those whose plugins are being set up. */
+  readonly #opening = new Set<Config>()
   #current: Edition
   #turn: Promise<unknown> = Promise.resolve()
 
@@ -109,12 +112,15 @@ export class Editions {
   async close(hurry?: AbortSignal): Promise<void> {
     await this.listeners.close(hurry)
     await soon(this.#turn, turnMs)
-    await Promise.all([...this.#alive].map((edition) => edition.close()))
+    const closing = [...this.#alive].map((edition) => edition.close())
+    // What plugins use, such as Redis, is closed next.
+    await Promise.allSettled(closing)
+    await Promise.all(closing)
   }
 
   /** Takes nothing over before `commit`; the caller must call that or `drop`. */
   async prepare(): Promise<PreparedReload> {
-    const { load, complete, build, builtIn, secretsOf } = this.#options
+    const { load, complete, build, builtIn } = this.#options
     const loaded = await load?.()
     if (!loaded) throw new Error('this gateway was not started from a file')
     if ('problems' in loaded) throw invalid(loaded.problems)
@@ -123,14 +129,13 @@ export class Editions {
     const { contents } = loaded
     if (changes.every(({ needsRestart }) => needsRestart))
       return { ...unchanged, changes, contents }
-    const wanted = withRunning(loaded.config, running.config)
-    for (const secret of secretsOf(wanted)) running.log.hide(secret)
-    const next = build(await complete(wanted), withoutRestart(running, loaded))
-    const onClosed = (edition: Edition, error?: unknown) => this.#forget(edition, error)
-    const list = [...builtIn, ...loaded.ownPlugins]
-    const edition = await Edition.open(next, list, onClosed).catch((error: unknown) => {
-      throw invalid([problemOf(error, loaded)])
-    })
+    const wanted = await complete(withRunning(loaded.config, running.config))
+    const next = build(wanted, withoutRestart(running, loaded))
+    const edition = await this.#open(next, [...builtIn, ...loaded.ownPlugins]).catch(
+      (error: unknown) => {
+        throw invalid([problemOf(error, loaded)])
+      },
+    )
     const drop = () => void edition.close().catch(() => undefined)
     try {
       const take = this.listeners.prepare(edition)
@@ -138,6 +143,20 @@ export class Editions {
     } catch (error) {
       drop()
       throw invalid([problemOf(error, loaded)])
+    }
+  }
+
+  async #open(gateway: Gateway, list: readonly Plugin[]): Promise<Edition> {
+    const { config, log } = gateway
+    this.#opening.add(config)
+    for (const secret of this.#options.secretsOf(config)) log.hide(secret)
+    const onClosed = (edition: Edition, error?: unknown) => this.#forget(edition, error)
+    try {
+      const edition = await Edition.open(gateway, list, onClosed)
+      this.#alive.add(edition)
+      return edition
+    } finally {
+      this.#opening.delete(config)
     }
   }
 
@@ -182,7 +201,6 @@ export class Editions {
   #take(edition: Edition, take: () => void): void {
     const old = this.#current
     take()
-    this.#alive.add(edition)
     this.#current = edition
     this.#maskSecrets()
     this.#options.onTaken(edition.gateway)
@@ -201,7 +219,7 @@ export class Editions {
   /** Those of all configurations that are in use; those of others may come back as customers' texts. */
   #maskSecrets(): void {
     const { log, config } = this.current
-    const configs = [...this.#alive].map(({ gateway }) => gateway.config)
+    const configs = [...this.#opening, ...[...this.#alive].map(({ gateway }) => gateway.config)]
     log.adjust({ ...config.log, secrets: configs.flatMap(this.#options.secretsOf) })
   }
 

@@ -12,6 +12,7 @@ import type { GatewayOptions, RunningGateway } from './gateway.ts'
 import type { Supervisor, SupervisorOptions } from './supervisor.ts'
 import { taskVariable } from './workers/channel.ts'
 import type { Config } from './config/config.ts'
+import { codeOf, messageOf } from './errors.ts'
 import { newId } from './ids.ts'
 import { loadFile } from './load-file.ts'
 import { createLog } from './log.ts'
@@ -105,12 +106,11 @@ function keepUp({ isShown, keeping }: KeepingUp) {
 }
 
 function whyNot(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
-  const hint = 'code' in error && hints.get(error.code)
-  return hint ? `${error.message}. ${hint}` : error.message
+  const hint = hints.get(codeOf(error))
+  return hint ? `${messageOf(error)}. ${hint}` : messageOf(error)
 }
 
-const hints: ReadonlyMap<unknown, string> = new Map([
+const hints: ReadonlyMap<string, string> = new Map([
   ['EADDRINUSE', 'Another program listens there: stop it, or set another port in gateway.yaml.'],
   ['ENOSPC', 'The disk of the data folder is full: make room on it.'],
 ])

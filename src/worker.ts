@@ -12,7 +12,7 @@ import { formatProblem } from './config/problem.ts'
 import type { FileContents } from './config/read-files.ts'
 import { withRunning } from './config/restart.ts'
 import { configOfWorker } from './config/workers.ts'
-import { GatewayError } from './errors.ts'
+import { GatewayError, messageOf } from './errors.ts'
 import { secretsOf, startGateway } from './gateway.ts'
 import type { RunningGateway } from './gateway.ts'
 import { loadFile } from './load-file.ts'
@@ -57,12 +57,14 @@ export async function runWorker(io: Io): Promise<number> {
     return { ...loaded, config: configOfWorker(loaded.config, task) }
   }
   const loaded = await load()
+  await using keeping = new AsyncDisposableStack()
   try {
     if ('problems' in loaded) throw new Error(loaded.problems.map(formatProblem).join('\n'))
     const first = asRunning(loaded, task)
     const { level } = first.config.log
     const secrets = secretsOf(first.config)
     const log = createLog({ level, format, secrets, worker: number })
+    keeping.defer(() => log.close())
     const role = { is: 'worker', port, redisSocket } as const
     collectStartGarbage()
     const options = { ...first, log, load, version: version(), role }
@@ -75,11 +77,9 @@ export async function runWorker(io: Io): Promise<number> {
     await ending.promise
     await gateway.close(orphaned.signal)
     if (process.connected) await channel.ask('ended', await gateway.metrics.json())
-    await log.close()
     return exit.ok
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error)
-    await channel.ask('failed', why).catch(() => undefined)
+    await channel.ask('failed', messageOf(error)).catch(() => undefined)
     return exit.failed
   } finally {
     if (process.connected) process.disconnect?.()

@@ -69,6 +69,33 @@ t.test(
   },
 )
 
+/** A plugin that fails to close in a worker. */
+const unclosed = (name: string) => `
+  import { z } from 'tollgate/plugin'
+  const close = async () => {
+    if (process.env.TOLLGATE_WORKER) throw new Error('${name} is stuck')
+  }
+  export const plugin = { name: '${name}', schema: z.strictObject({}), setup: () => ({ close }) }
+`
+
+t.test('what fails in a worker at the end is in its log and in the exit code', async (t) => {
+  const dir = await tempDir(t)
+  for (const name of ['one', 'two']) {
+    await writeFile(join(dir, `${name}.ts`), unclosed(name))
+  }
+  const models = "models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }"
+  const own = `plugins: { ${dir}/one.ts: {}, ${dir}/two.ts: {} }`
+  const gateway = await spawnGateway(t, { yaml: `workers: 2\n${models}\n${own}\n` })
+  const all = once(gateway.child, 'close')
+  t.equal(await gateway.stop(), 1)
+  await all
+  const told = gateway.stdout.filter((line) => line.includes('a plugin did not close'))
+  t.same(told.map((line) => (JSON.parse(line) as { worker: number }).worker).toSorted(), [1, 2])
+  const why = gateway.log.filter((line) => line.startsWith('tollgate: worker'))
+  t.match(why, [/^tollgate: worker [12]: two is stuck; one is stuck$/])
+  t.equal(why.length, 1)
+})
+
 t.test('workers find what the supervisor has compiled', async (t) => {
   const cache = await tempDir(t)
   const yaml = `workers: 2\nmodels: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }\n`

@@ -2,6 +2,7 @@
 // was put elsewhere (Kubernetes), a file that an editor has replaced, and file systems that report no changes. A file
 // counts when two looks have found the same: one that is being written does not.
 
+import { soon } from '../sharing/patience.ts'
 import { digestsNow, sameDigests } from './read-files.ts'
 import type { FileDigests } from './read-files.ts'
 
@@ -15,9 +16,11 @@ export interface WatchOptions {
 }
 
 export interface FileWatch {
-  /** Resolves when no look is under way any more. */
+  /** Resolves when no look is under way any more. One that hangs, as its reload may, is not awaited for long. */
   stop(): Promise<void>
 }
+
+const stopMs = 1000
 
 export function watchFiles({ isOn, everyMs = 500, ...looking }: WatchOptions): FileWatch {
   const look = createLook(looking)
@@ -30,7 +33,7 @@ export function watchFiles({ isOn, everyMs = 500, ...looking }: WatchOptions): F
   return {
     async stop() {
       clearInterval(timer)
-      await done
+      if (done) await soon(done, stopMs)
     },
   }
 }

@@ -30,6 +30,8 @@ export interface FleetMember {
   address: string | undefined
   /** As it last told them. */
   metrics: MetricsJson | undefined
+  /** What it has said of its failure, if it has. */
+  failure: Error | undefined
 }
 
 const firstPauseMs = 100
@@ -101,7 +103,10 @@ export class Fleet {
         this.#port ??= port
         ready.resolve()
       },
-      failed: (why) => ready.reject(new Error(`worker ${number}: ${String(why)}`)),
+      failed(why) {
+        member.failure = new Error(`worker ${number}: ${String(why)}`)
+        ready.reject(member.failure)
+      },
       ended: (metrics) => void (member.metrics = metrics as MetricsJson),
     })
     const member: FleetMember = {
@@ -112,6 +117,7 @@ export class Fleet {
       started: ready.promise,
       address: undefined,
       metrics: undefined,
+      failure: undefined,
     }
     this.#members.set(number, member)
     forwardLines(worker.process.stdout, log)
@@ -155,17 +161,23 @@ export class Fleet {
     return settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
   }
 
-  /** All drain together; those that still live after `boundMs` are killed. */
+  /** All drain together; those that still live after `boundMs` are killed. Rejects when one does not end as it should. */
   async stop(boundMs: number): Promise<void> {
     this.#isStopping = true
     for (const pause of this.#pauses) clearTimeout(pause)
-    const ended = this.members.map(async ({ worker, channel }) => {
+    const ended = this.members.map(async (member) => {
+      const { number, worker, channel, address } = member
       const exited = exitOf(worker)
       channel.ask('drain', undefined, boundMs).catch(() => undefined)
       const timer = setTimeout(() => worker.process.kill('SIGKILL'), boundMs)
       await exited
       clearTimeout(timer)
+      const { exitCode, signalCode } = worker.process
+      if (exitCode === 0 || address === undefined) return
+      const how = `worker ${number} did not end as it should (${signalCode ?? exitCode})`
+      throw member.failure ?? new Error(how)
     })
+    await Promise.allSettled(ended)
     await Promise.all(ended)
   }
 }

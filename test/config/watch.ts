@@ -2,6 +2,8 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { mkdir, rename, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { mock } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import { digestsNow } from '../../src/config/read-files.ts'
 import type { FileDigests } from '../../src/config/read-files.ts'
 import { createLook, watchFiles } from '../../src/config/watch.ts'
@@ -108,4 +110,27 @@ t.test('it looks only while it is on, and no more when it has stopped', async (t
   await writeFile(other, 'c')
   await until(() => beside.state.seen.length === 2)
   t.equal(state.seen.length, 1)
+})
+
+t.test('it stops, also when a reload that it has begun never ends', async (t) => {
+  const file = join(await tempDir(t), 'gateway.yaml')
+  await writeFile(file, 'a')
+  const files = await digestsNow([file])
+  let hasBegun = false
+  const onChange = () => {
+    hasBegun = true
+    return new Promise<never>(() => undefined)
+  }
+  const watch = watchFiles({ files: () => files, isOn: () => true, onChange, everyMs: 10 })
+  await writeFile(file, 'b')
+  await until(() => hasBegun)
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  let hasStopped = false
+  void watch.stop().then(() => (hasStopped = true))
+  for (let i = 0; i < 1000 && !hasStopped; i++) {
+    mock.timers.tick(1000)
+    await turn()
+  }
+  t.ok(hasStopped)
 })
