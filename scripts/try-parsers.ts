@@ -6,6 +6,7 @@ import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { isDeepStrictEqual, promisify } from 'node:util'
+import { within } from '../src/sharing/patience.ts'
 import { readWithEventSource } from '../test/fixtures/parsers/event-source.ts'
 import { nodeReaders } from '../test/fixtures/parsers/readers.ts'
 import type { Reader } from '../test/fixtures/parsers/readers.ts'
@@ -161,10 +162,8 @@ function difference(seen: unknown, expected: unknown): string | undefined {
   return `saw ${JSON.stringify(seen)}, not ${JSON.stringify(expected)}`
 }
 
-async function bounded<T>(reading: Promise<T>): Promise<T> {
-  const { promise, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(new Error('came to no end')), boundMs)
-  return await Promise.race([reading, promise]).finally(() => clearTimeout(timer))
+function bounded<T>(reading: Promise<T>): Promise<T> {
+  return within(reading, boundMs, 'a reading')
 }
 
 function pythonReader(kind: string): Reader {

@@ -22,7 +22,8 @@ import { Counts } from './workers/counts.ts'
 import { Fleet } from './workers/fleet.ts'
 import type { FleetMember } from './workers/fleet.ts'
 import { joinReports } from './workers/join-reports.ts'
-import type { Condition, TargetReport } from './plugin.ts'
+import type { Condition, TargetReport, Workers } from './plugin.ts'
+import type { WorkersReload } from './reload.ts'
 
 export interface SupervisorOptions extends GatewayOptions {
   readonly file: string
@@ -53,8 +54,7 @@ export async function startSupervisor(
 ): Promise<Supervisor> {
   const { log } = options
   const { workers: count } = config
-  let current = contents
-  let prepared: readonly FleetMember[] = []
+  const files = { current: contents }
   const counts = new Counts()
   const opened: { gateway?: RunningGateway } = {}
   const fleet = new Fleet({
@@ -62,32 +62,14 @@ export async function startSupervisor(
     log,
     taskOf(number, port) {
       if (!opened.gateway) throw new Error('a worker cannot start before its supervisor')
-      const { redisSocket, current: now } = opened.gateway
-      const running = { effective: now.effective, marks: now.marks, fixed: fixedOf(now.config) }
-      return { number, count, file, port, format, redisSocket, contents: current, running }
+      const { redisSocket, current } = opened.gateway
+      const { effective, marks, config: now } = current
+      const running = { effective, marks, fixed: fixedOf(now) }
+      return { number, count, file, port, format, redisSocket, contents: files.current, running }
     },
     onEnded: (member) => void counts.keep(member),
   })
-  const workers = {
-    count,
-    async conditions() {
-      const told = await fleet.askAll('condition', answerMs)
-      return told.filter(Boolean) as readonly Condition[]
-    },
-    async targets() {
-      const reports = await fleet.askAll('targets', answerMs)
-      return joinReports(reports.flatMap((one) => one as readonly TargetReport[]))
-    },
-    metrics: (own: Parameters<Counts['text']>[1]) => counts.text(fleet, own),
-    async prepare(next: FileContents) {
-      prepared = await prepareAll(fleet, next)
-    },
-    async commit(next: FileContents) {
-      current = next
-      await commitAll(fleet, prepared, next)
-    },
-    drop: () => void fleet.askAll('drop'),
-  }
+  const workers = workersOf(fleet, { count, counts, files })
   await using undo = new AsyncDisposableStack()
   await awaitFreePort(config.listen)
   const gateway = await startGateway(config, { ...options, role: { is: 'supervisor', workers } })
@@ -119,6 +101,38 @@ export async function startSupervisor(
       await closing.disposeAsync()
     },
   })
+}
+
+interface WorkersParts {
+  readonly count: number
+  readonly counts: Counts
+  /** What a worker that starts now is given. */
+  readonly files: { current: FileContents }
+}
+
+/** The workers, for the gateway of this process. */
+function workersOf(fleet: Fleet, { count, counts, files }: WorkersParts): Workers & WorkersReload {
+  let prepared: readonly FleetMember[] = []
+  return {
+    count,
+    async conditions() {
+      const told = await fleet.askAll('condition', answerMs)
+      return told.filter(Boolean) as readonly Condition[]
+    },
+    async targets() {
+      const reports = await fleet.askAll('targets', answerMs)
+      return joinReports(reports.flatMap((one) => one as readonly TargetReport[]))
+    },
+    metrics: (own) => counts.text(fleet, own),
+    async prepare(contents) {
+      prepared = await prepareAll(fleet, contents)
+    },
+    async commit(contents) {
+      files.current = contents
+      await commitAll(fleet, prepared, contents)
+    },
+    drop: () => void fleet.askAll('drop'),
+  }
 }
 
 /** Resolves with the workers that can take it, also those that begin to serve meanwhile. */

@@ -3,6 +3,7 @@
 import { stat, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isRunning } from '../../src/data/lock.ts'
+import { within } from '../../src/sharing/patience.ts'
 import { fillDisk, freeDisk } from '../../test/fixtures/full-disk.ts'
 import { lastingPort } from '../../test/fixtures/free-port.ts'
 import { spawnGateway } from '../../test/fixtures/gateway.ts'
@@ -141,12 +142,7 @@ export class Place implements Lines {
   /** SIGTERM; resolves with the exit code. */
   async stop(): Promise<number | null> {
     await this.#leave()
-    const late = Promise.withResolvers<never>()
-    const isLate = new Error(`${this.name} does not end`)
-    const timer = setTimeout(() => late.reject(isLate), endingMs)
-    const code = await Promise.race([this.#gateway.stop(), late.promise])
-    clearTimeout(timer)
-    return code
+    return within(this.#gateway.stop(), endingMs, `the end of ${this.name}`)
   }
 
   async start(): Promise<void> {

@@ -50,7 +50,7 @@ export async function roll(
   // A gateway comes back to its data folder, and so to what it could not send to Redis.
   const spawn = (place: Place) => spawnGateway(t, { yaml: yaml(0), redis, ...place })
   const gateways = await Promise.all(upstreams.map(spawn))
-  const accounts = await accountsOf(gateways[0])
+  const accounts = await accountsOf(firstOf(gateways))
   const url = await startProxy(t, name, { upstreams })
   const trace = randomBytes(16).toString('hex')
   const startedAt = performance.now()
@@ -63,8 +63,7 @@ export async function roll(
   const after = machineMs()
   await load.stop()
   const served = await backend.order({ trace })
-  const [witness] = gateways
-  if (!witness) throw new Error('There is no gateway')
+  const witness = firstOf(gateways)
   const books = await booksOf(witness, accounts)
   const { reserved, owed, spent } = books
   const { tally } = load
@@ -120,8 +119,12 @@ shutdown_delay: 3s
 log: { level: error, format: json }
 `
 
-function accountsOf(gateway: OwnProcess | undefined): Promise<readonly Account[]> {
+function firstOf([gateway]: readonly OwnProcess[]): OwnProcess {
   if (!gateway) throw new Error('There is no gateway')
+  return gateway
+}
+
+function accountsOf(gateway: OwnProcess): Promise<readonly Account[]> {
   return Promise.all(Array.from({ length: accountCount }, () => gateway.account(tokens)))
 }
 

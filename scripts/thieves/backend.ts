@@ -46,7 +46,7 @@ export async function startHonestBackend(t: Teardown): Promise<HonestBackend> {
     return server.on('connection', (socket) => socket.on('error', () => undefined))
   }
   // Many gateways connect at once; a full queue looks like a server that is not there.
-  const { servers, port } = await openPort(create, { host: '127.0.0.1', port: 0, isWide: true })
+  const { servers, port } = await openPort(create, { host: '127.0.0.1', port: 0, wide: 'first' })
   t.teardown(async () => {
     for (const server of servers) {
       server.close()

@@ -9,6 +9,7 @@ import type { Edition } from '../edition.ts'
 import { GatewayError } from '../errors.ts'
 import { createBodyBudget } from '../http/body.ts'
 import { createClientAddress } from '../http/client-address.ts'
+import type { Sharing } from './port.ts'
 import { createRouter } from './router.ts'
 import type { Router } from './router.ts'
 import { createListener } from './server.ts'
@@ -51,7 +52,8 @@ export async function openListeners(
   let handlers = handlersOf(first, shared)
   const open = async (side: Side) => {
     if (only !== undefined && only !== side) return notOpened
-    const own = { isWide: true, ...(port !== undefined && { port, isJoined: true }) }
+    const own: Sharing & { port?: number } =
+      port === undefined ? { wide: 'first' } : { wide: 'joined', port }
     return await createListener({
       listen: { ...listenOf(edition, side), ...(side === 'public' && own) },
       limits: edition.gateway.config.limits,

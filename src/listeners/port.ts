@@ -9,10 +9,11 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Listen } from '../config/config.ts'
 
 export interface Sharing {
-  /** Where many connections come: they are accepted faster, and other processes can join. */
-  readonly isWide?: boolean
-  /** A process of this gateway has the port already. */
-  readonly isJoined?: boolean
+  /**
+   * Where many connections come: they are accepted faster, and other processes can join. `joined`: a process of this
+   * gateway has the port already.
+   */
+  readonly wide?: 'first' | 'joined'
 }
 
 export interface OpenPort {
@@ -28,11 +29,11 @@ const backlog = 4096
 /** Rejects when it cannot listen on the address, and then no socket is left open. */
 export async function openPort(
   create: () => Server,
-  { host, port: wanted, isWide = false, isJoined = false }: Pick<Listen, 'host' | 'port'> & Sharing,
+  { host, port: wanted, wide }: Pick<Listen, 'host' | 'port'> & Sharing,
 ): Promise<OpenPort> {
   // Without reusePort, node:cluster shares the port.
-  const reusePort = isWide && canShare
-  if (reusePort && !isJoined && wanted !== 0) await ensureFree(host, wanted)
+  const reusePort = wide !== undefined && canShare
+  if (reusePort && wide === 'first' && wanted !== 0) await ensureFree(host, wanted)
   const servers: Server[] = []
   let port = wanted
   try {

@@ -11,14 +11,13 @@ import type {
   TracerProvider,
 } from '@opentelemetry/api'
 import type * as OpenTelemetry from '@opentelemetry/api'
-import { setTimeout as pause } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { endpoints } from '../config/endpoints.ts'
 import { path, z } from '../config/schema.ts'
 import type { BackendRequest, Exchange, Hooks, Outcome } from '../exchange.ts'
 import { lasting } from '../lasting.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
-import { soon } from '../sharing/patience.ts'
+import { soon, within } from '../sharing/patience.ts'
 
 type Api = typeof OpenTelemetry
 
@@ -89,9 +88,8 @@ const providers = lasting((gateway: Gateway) => {
 
 async function providerIn(file: string): Promise<SpanProvider> {
   const loading = import(pathToFileURL(file).href) as Promise<{ provider?: Partial<SpanProvider> }>
-  const module = await Promise.race([loading, pause(loadMs, undefined, { ref: false })])
-  if (!module) throw new Error(`${file} has not loaded within ${loadMs / 1000} s`)
-  if (typeof module.provider?.getTracer === 'function') return module.provider as SpanProvider
+  const { provider } = await within(loading, loadMs, `import of ${file}`)
+  if (typeof provider?.getTracer === 'function') return provider as SpanProvider
   throw new Error(`${file} exports no \`provider\` that has getTracer()`)
 }
 

@@ -55,19 +55,30 @@ export async function connect(
   if (!isCluster(client)) client.on('ready', () => writes.join(client))
   outage.watch(client, events)
   const letGo = holdOn(client)
-  try {
-    await firstReady(client, events, { config, waitMs: options.waitMs ?? 10_000 })
-  } catch (error) {
+  const stop = () => {
     outage.close()
     nodes?.close()
     letGo()
+  }
+  try {
+    await firstReady(client, events, { config, waitMs: options.waitMs ?? 10_000 })
+  } catch (error) {
+    stop()
     client.disconnect()
     throw new Error(
       `Redis at ${placeOf(config, options.embeddedSocket)} can't be used: ${textOf(error)}`,
     )
   }
-  const parts = { outage, letGo, written: () => writes.written() }
-  return nodes ? linkToNodes(client, nodes, parts) : linkTo(client, parts)
+  const shared = {
+    client,
+    outage,
+    written: () => writes.written(),
+    async close() {
+      stop()
+      await end(client)
+    },
+  }
+  return nodes ? linkToNodes(nodes, shared) : linkTo(shared)
 }
 
 /** Any 64 slots of a Cluster: that one of eight primaries has none of them is as likely as one in 5,000. */
@@ -145,12 +156,10 @@ function holdOn(client: Redis): () => void {
   return () => void (isHeld = false)
 }
 
-interface Parts extends Pick<RedisLink, 'written'> {
-  readonly outage: RedisOutage
-  readonly letGo: () => void
-}
+type Shared = Pick<RedisLink, 'client' | 'outage' | 'written' | 'close'>
 
-function linkTo(client: Redis, { outage, letGo, written }: Parts): RedisLink {
+function linkTo(shared: Shared): RedisLink {
+  const { client } = shared
   const lost = new Set<() => void>()
   let wasUp = true
   client.on('ready', () => void (wasUp = true))
@@ -161,48 +170,29 @@ function linkTo(client: Redis, { outage, letGo, written }: Parts): RedisLink {
   })
   const isUp = () => wasUp && client.status === 'ready' // the status changes before onReady's listeners are called
   return {
-    client,
-    outage,
+    ...shared,
     get up() {
       return isUp()
     },
     get isWhole() {
       return isUp()
     },
-    written,
     onReady: (listener) => void client.on('ready', listener),
     onLost: (listener) => void lost.add(listener),
-    async close() {
-      outage.close()
-      letGo()
-      await end(client)
-    },
   }
 }
 
-function linkToNodes(
-  client: Redis,
-  nodes: ClusterNodes,
-  { outage, letGo, written }: Parts,
-): RedisLink {
+function linkToNodes(nodes: ClusterNodes, shared: Shared): RedisLink {
   return {
-    client,
-    outage,
+    ...shared,
     get up() {
       return nodes.isUp
     },
     get isWhole() {
       return nodes.isWhole
     },
-    written,
     onReady: (listener) => void nodes.events.on('came', listener),
     onLost: (listener) => void nodes.events.on('gone', listener),
-    async close() {
-      outage.close()
-      nodes.close()
-      letGo()
-      await end(client)
-    },
   }
 }
 

@@ -73,7 +73,7 @@ export class RedisOutage {
   }
 
   /** `events`: `ready` and `close` of the connection, or of all of a Cluster together, and each `error`. */
-  watch(client: Prober & EventEmitter, events: EventEmitter = client): void {
+  watch(client: Prober, events: EventEmitter): void {
     this.#client = client
     events.on('error', (error: Error) => this.#failed(textOf(error)))
     events.on('close', () => this.#onClose())

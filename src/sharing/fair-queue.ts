@@ -42,7 +42,7 @@ export class FairQueue<T> {
     return false
   }
 
-  /** Makes room for one of this account: takes out the newest item of the account that has most, if `account` then still has fewer. */
+  /** Makes room for one of this account: takes out the newest item of the account that has most, if `account` has fewer even with one more. */
   displace(account: string): T | undefined {
     let most: readonly [string, T[]] | undefined
     for (const one of this.#waiting) {

@@ -130,7 +130,7 @@ t.test('a file that does not finish loading is refused, and blocks no restart', 
   await use('hangs.mjs')
   const answer = await gate.admin('POST', 'reload')
   t.equal(answer.status, 422)
-  t.match(await answer.text(), /hangs\.mjs has not loaded within 10 s/)
+  t.match(await answer.text(), /import of .*hangs\.mjs took more than 10000 ms/)
   t.equal(await ask(), 200)
   t.equal(await gate.stop(), 0)
 })

@@ -37,15 +37,16 @@ async function turnsFor(t: Test, listen: Sharing): Promise<number> {
 t.test('a wide port accepts several connections in a turn of the loop', async (t) => {
   const narrow = await turnsFor(t, {})
   t.ok(narrow >= many, `${narrow} turns: Node accepts one in each`)
-  const wide = await turnsFor(t, { isWide: true })
+  const wide = await turnsFor(t, { wide: 'first' })
   const isSpread = process.platform === 'linux'
   t.ok(wide < (isSpread ? many / 2 : 2 * many), `${wide} turns`)
 })
 
 t.test('a port in use is an error, whoever has it and however', async (t) => {
-  for (const theirs of [{}, { isWide: true }]) {
+  const kinds: readonly Sharing[] = [{}, { wide: 'first' }]
+  for (const theirs of kinds) {
     const { port, close } = await open(t, theirs)
-    for (const ours of [{}, { isWide: true }]) {
+    for (const ours of kinds) {
       await t.rejects(open(t, { ...ours, port }), { code: 'EADDRINUSE' })
     }
     await t.rejects(ensureFree(host, port), { code: 'EADDRINUSE' })
@@ -58,8 +59,8 @@ t.test(
   'a process of the same gateway joins a wide port',
   { skip: process.platform !== 'linux' },
   async (t) => {
-    const { port, accepted } = await open(t, { isWide: true })
-    const joined = await open(t, { isWide: true, isJoined: true, port })
+    const { port, accepted } = await open(t, { wide: 'first' })
+    const joined = await open(t, { wide: 'joined', port })
     t.equal(joined.port, port)
     const clients = Array.from({ length: many }, () => connect({ host, port }))
     t.teardown(() => clients.forEach((client) => client.destroy()))
@@ -69,7 +70,7 @@ t.test(
 )
 
 t.test('a wide port closes as a whole', async (t) => {
-  const { port, close } = await open(t, { isWide: true })
+  const { port, close } = await open(t, { wide: 'first' })
   await close()
   for (let i = 0; i < 20; i++) {
     const [error] = await once(connect({ host, port }), 'error')
@@ -85,7 +86,7 @@ t.test('when one socket cannot listen, the others are closed', async (t) => {
     servers.push(server)
     return server
   }
-  const listen = { host, port: 0, isWide: true }
+  const listen = { host, port: 0, wide: 'first' } as const
   await t.rejects(openPort(create, listen), { message: 'no' })
   t.ok(servers.every(({ listening }) => !listening))
 })

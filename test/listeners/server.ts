@@ -242,7 +242,7 @@ t.test('a wide port resumes a TLS session on each of its sockets', async (t) => 
     port: 0,
     trustedProxies: [],
     tls: { cert, key },
-    isWide: true,
+    wide: 'first' as const,
   }
   const listener = await startListener(t, readAndAnswer(echoSize), { listen })
   const request = `GET / HTTP/1.1\r\n${host}Connection: close\r\n\r\n`

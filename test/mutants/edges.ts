@@ -239,7 +239,7 @@ export const edgeMutants: readonly Mutant[] = [
   one('listeners/server.ts', 'await caughtUp(closeGraceMs, hurry)', ''),
   one(
     'listeners/port.ts',
-    'if (reusePort && !isJoined && wanted !== 0) await ensureFree(host, wanted)',
+    "if (reusePort && wide === 'first' && wanted !== 0) await ensureFree(host, wanted)",
     '',
   ),
   one(

@@ -22,7 +22,7 @@ function connected() {
   const { said, log } = listen()
   const outage = new RedisOutage({ log, probeKeys: ['z'] })
   const client = new EventEmitter()
-  outage.watch(Object(client))
+  outage.watch(Object(client), client)
   client.emit('ready')
   t.same(said.splice(0), [['Redis is connected', {}]])
   const fail = (message: string) => client.emit('error', new Error(message))

@@ -59,11 +59,14 @@ t.test('who has left is not served', async (t) => {
   t.equal(served(queue), 'a2 b1')
 })
 
-t.test('the account with most gives up its newest, to one that then still has fewer', async (t) => {
-  t.equal(queueOf('a1 a2 a3 b1').displace('b'), 'a3')
-  t.equal(queueOf('a1 a2').displace('b'), 'a2')
-  t.equal(queueOf('a1 a2 b1').displace('b'), undefined, 'they would have as many')
-  t.equal(queueOf('a1').displace('b'), undefined)
-  t.equal(queueOf('a1 a2 a3').displace('a'), undefined)
-  t.equal(new FairQueue<string>().displace('a'), undefined)
-})
+t.test(
+  'the account with most gives up its newest to one with fewer, the new one included',
+  async (t) => {
+    t.equal(queueOf('a1 a2 a3 b1').displace('b'), 'a3')
+    t.equal(queueOf('a1 a2').displace('b'), 'a2')
+    t.equal(queueOf('a1 a2 b1').displace('b'), undefined, 'they would have as many')
+    t.equal(queueOf('a1').displace('b'), undefined)
+    t.equal(queueOf('a1 a2 a3').displace('a'), undefined)
+    t.equal(new FairQueue<string>().displace('a'), undefined)
+  },
+)
