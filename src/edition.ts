@@ -27,12 +27,13 @@ export class Edition {
     onClosed: EditionParts['onClosed'],
   ): Promise<Edition> {
     const closers = new AsyncDisposableStack()
+    const patience = patienceOf()
     const plugins: NamedRunning[] = []
     try {
       for (const plugin of list) {
         if (!gateway.config.plugins.has(plugin.name)) continue
         const one = await setUp(plugin, gateway)
-        closers.defer(() => close(one, plugin.name))
+        closers.defer(() => close(one, plugin.name, patience()))
         plugins.push({ ...one, name: plugin.name })
       }
     } catch (refusal) {
@@ -112,9 +113,20 @@ async function settingUp(plugin: Plugin, gateway: Gateway): Promise<Running> {
   return await plugin.setup(gateway, gateway.config.plugins.get(plugin.name))
 }
 
-/** After this time, a `close` that still runs is no longer awaited: the ledger is closed after the plugins. */
+/** All plugins have so long to close: what does not is no longer awaited, because the ledger is closed after them. */
 const closeMs = 5000
+/** Each has at least so long, also after one that hung. */
+const leastCloseMs = 500
 
-async function close(one: Running, name: string): Promise<void> {
-  if (one.close) await within(one.close(), closeMs, `close of ${name}`)
+/** How long the next `close` may take, from the first one on. */
+function patienceOf(): () => number {
+  let endsAt: number | undefined
+  return () => {
+    endsAt ??= performance.now() + closeMs
+    return Math.max(leastCloseMs, Math.round(endsAt - performance.now()))
+  }
+}
+
+async function close(one: Running, name: string, ms: number): Promise<void> {
+  if (one.close) await within(one.close(), ms, `close of ${name}`)
 }

@@ -11,6 +11,8 @@ export interface Log {
   error(fields: object, message: string): void
   /** From now on this text is masked, too. */
   hide(secret: string): void
+  /** The text with what must not be written masked: for what is told elsewhere. */
+  masked(text: string): string
   /** Changes what is written and masked; texts that are not among `secrets` are no longer masked. */
   adjust(options: Pick<LogOptions, 'level' | 'secrets'> & Partial<Pick<LogOptions, 'format'>>): void
   /** Writes whole lines of another process' log, as they are. */
@@ -41,22 +43,26 @@ const leastSecret = 8
 export function createLog({ secrets = [], ...options }: LogOptions): Log {
   const output = options.write ? undefined : openLogOutput()
   const sink = options.write ?? ((line: string) => output?.write(line))
-  const masked = new Set<string>()
+  const hidden = new Set<string>()
   const hide = (secret: string) => {
     if (secret.length < leastSecret) return
     // Escaped as it is in a line, because a line is JSON.
-    masked.add(JSON.stringify(secret).slice(1, -1))
+    hidden.add(JSON.stringify(secret).slice(1, -1))
   }
   for (const secret of secrets) hide(secret)
+  const mask = (json: string) => {
+    let line = json
+    for (const secret of hidden) {
+      if (line.includes(secret)) line = line.replaceAll(secret, '***')
+    }
+    return line
+  }
   let { format } = options
   let least = levels.indexOf(options.level)
   const write = (at: Level, fields: object, message: string) => {
     if (levels.indexOf(at) < least) return
     const worker = options.worker === undefined ? {} : { worker: options.worker }
-    let line = lineOf(at, { ...fields, ...worker }, message)
-    for (const secret of masked) {
-      if (line.includes(secret)) line = line.replaceAll(secret, '***')
-    }
+    const line = mask(lineOf(at, { ...fields, ...worker }, message))
     sink(format === 'pretty' ? pretty(line) : line)
   }
   return {
@@ -65,11 +71,12 @@ export function createLog({ secrets = [], ...options }: LogOptions): Log {
     warn: (fields, message) => write('warn', fields, message),
     error: (fields, message) => write('error', fields, message),
     hide,
+    masked: (text) => String(JSON.parse(mask(JSON.stringify(text)))),
     forward: (lines) => sink(lines),
     adjust(next) {
       least = levels.indexOf(next.level)
       format = next.format ?? format
-      masked.clear()
+      hidden.clear()
       for (const secret of next.secrets ?? []) hide(secret)
     },
     get dropped() {

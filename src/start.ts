@@ -68,7 +68,7 @@ export async function start(file: string, io: Io): Promise<number> {
     log.info({}, 'stopped')
     return exit.ok
   } catch (error) {
-    io.stderr.write(`tollgate: ${whyNot(error)}\n`)
+    io.stderr.write(`tollgate: ${log.masked(whyNot(error))}\n`)
     return exit.failed
   }
 }

@@ -52,6 +52,7 @@ t.test('a secret that is added later is masked from then on, however JSON escape
   log.hide('short')
   log.info({ said: 'two\n"lines"' }, 'short')
   t.match(JSON.parse(lines[0] ?? ''), { said: '***', msg: 'short' })
+  t.equal(log.masked('"short": two\n"lines", sent'), '"short": ***, sent')
   t.end()
 })
 
