@@ -196,6 +196,17 @@ export function lastingMetrics(metrics: MetricsJson): MetricsJson {
   return metrics.filter(({ type }) => ['counter', 'histogram'].includes(String(type)))
 }
 
+/**
+ * Of several processes, these tell of the newest, the latest or the fullest: a sum or a mean would hide one that fails
+ * beside others that do not.
+ */
+const ofOneProcess = [
+  'process_start_time_seconds',
+  'process_open_fds',
+  'process_max_fds',
+  'nodejs_eventloop_lag_p99_seconds',
+]
+
 /** Node's own metrics, without the gauges that prom-client names `_total`: promtool rejects those. */
 function collectNodeMetrics(registry: Registry): void {
   collectDefaultMetrics({ register: registry })
@@ -205,5 +216,8 @@ function collectNodeMetrics(registry: Registry): void {
     'nodejs_active_resources',
   ]) {
     registry.removeSingleMetric(`${name}_total`)
+  }
+  for (const name of ofOneProcess) {
+    Object.assign(registry.getSingleMetric(name) ?? {}, { aggregator: 'max' })
   }
 }

@@ -30,6 +30,24 @@ t.test('counters and histograms of workers that ended stay, their gauges go', as
   t.match(fleet.serving[0]?.metrics, [{ name: String }])
 })
 
+t.test('files, lag and start are those of the process that has most of them', async (t) => {
+  const one = await worker(1).json()
+  const more = one.map((metric) => ({
+    ...metric,
+    values: metric.values.map((sample) => ({ ...sample, value: 5_000_000_000 })),
+  }))
+  const fleet = { serving: [{ channel: { ask: async () => more }, metrics: undefined }] }
+  const text = await new Counts().text(fleet, worker(1))
+  for (const name of [
+    'process_start_time_seconds',
+    'process_open_fds',
+    'process_max_fds',
+    'nodejs_eventloop_lag_p99_seconds',
+  ]) {
+    t.match(text, `\n${name} 5000000000\n`)
+  }
+})
+
 t.test('a worker that does not answer is counted as it last told', async (t) => {
   const ask = async () => Promise.reject(new Error('gone'))
   const silent = { channel: { ask }, metrics: undefined }
