@@ -90,6 +90,7 @@ export async function startSupervisor(
     return fleet.stop(shutdownDelayMs + drainMs + settlingMs)
   })
   // The workers find what this process has compiled; each one would else need Node's TypeScript compiler, which takes 18 MB.
+  await import('./worker.ts')
   flushCompileCache()
   collectStartGarbage()
   await fleet.start()
