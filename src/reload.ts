@@ -216,9 +216,13 @@ export class Editions {
     this.#maskSecrets()
   }
 
-  /** Those of all configurations that are in use; those of others may come back as customers' texts. */
+  /**
+   * Those of all configurations that are in use; those of others may come back as customers' texts. At the end all stay: why
+   * plugins did not close is told on stderr once all have tried.
+   */
   #maskSecrets(): void {
-    const { log, config } = this.current
+    const { log, config, state } = this.current
+    if (state.draining) return
     const configs = [...this.#opening, ...[...this.#alive].map(({ gateway }) => gateway.config)]
     log.adjust({ ...config.log, secrets: configs.flatMap(this.#options.secretsOf) })
   }
