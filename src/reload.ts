@@ -11,7 +11,7 @@ import { formatPath, formatProblem } from './config/problem.ts'
 import type { Problem } from './config/problem.ts'
 import { withRunning } from './config/restart.ts'
 import { Edition, PluginRefusal } from './edition.ts'
-import { asGatewayError, GatewayError } from './errors.ts'
+import { asGatewayError, GatewayError, messageOf } from './errors.ts'
 import { openListeners } from './listeners/listeners.ts'
 import type { Listeners, Ports } from './listeners/listeners.ts'
 import type { FileContents } from './config/read-files.ts'
@@ -247,8 +247,7 @@ type Reread = Exclude<Awaited<ReturnType<Load>>, { readonly problems: unknown }>
 
 function problemOf(error: unknown, { config, position }: Reread): Problem {
   const path = error instanceof PluginRefusal ? ['plugins', error.plugin] : []
-  const message = error instanceof Error ? error.message : String(error)
-  return { file: config.file, ...position(path), path, message }
+  return { file: config.file, ...position(path), path, message: messageOf(error) }
 }
 
 function invalid(problems: readonly Problem[]): GatewayError {
