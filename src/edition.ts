@@ -1,6 +1,7 @@
 // One configuration with its plugins, from its set-up until the last exchange that began with it has ended. A reload opens
 // the next edition beside it; exchanges that run stay in theirs.
 
+import { messageOf } from './errors.ts'
 import type { Gateway, NamedRunning, Plugin, Running } from './plugin.ts'
 import { within } from './sharing/patience.ts'
 
@@ -89,7 +90,7 @@ export class PluginRefusal extends Error {
   readonly plugin: string
 
   constructor(plugin: string, cause: unknown) {
-    super(cause instanceof Error ? cause.message : String(cause), { cause })
+    super(messageOf(cause), { cause })
     this.plugin = plugin
   }
 }

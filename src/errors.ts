@@ -105,8 +105,10 @@ export function asGatewayError(thrown: unknown): GatewayError {
     : new GatewayError('internal_error', { cause: thrown })
 }
 
-/** The message of what was thrown; where one failure came after the other, the messages of all. */
+/** The message of what was thrown; of several failures, the messages of all. */
 export function messageOf(thrown: unknown): string {
+  // Such as one refusal for each address of a host.
+  if (thrown instanceof AggregateError) return thrown.errors.map(messageOf).join('; ')
   if (thrown instanceof SuppressedError) {
     return `${messageOf(thrown.suppressed)}; ${messageOf(thrown.error)}`
   }

@@ -11,7 +11,7 @@ import { formatPath, formatProblem } from './config/problem.ts'
 import type { Problem } from './config/problem.ts'
 import { withRunning } from './config/restart.ts'
 import { Edition, PluginRefusal } from './edition.ts'
-import { asGatewayError, GatewayError } from './errors.ts'
+import { asGatewayError, GatewayError, messageOf } from './errors.ts'
 import { openListeners } from './listeners/listeners.ts'
 import type { Listeners, Ports } from './listeners/listeners.ts'
 import type { FileContents } from './config/read-files.ts'
@@ -216,9 +216,13 @@ export class Editions {
     this.#maskSecrets()
   }
 
-  /** Those of all configurations that are in use; those of others may come back as customers' texts. */
+  /**
+   * Those of all configurations that are in use; those of others may come back as customers' texts. At the end all stay: why
+   * plugins did not close is told on stderr once all have tried.
+   */
   #maskSecrets(): void {
-    const { log, config } = this.current
+    const { log, config, state } = this.current
+    if (state.draining) return
     const configs = [...this.#opening, ...[...this.#alive].map(({ gateway }) => gateway.config)]
     log.adjust({ ...config.log, secrets: configs.flatMap(this.#options.secretsOf) })
   }
@@ -243,8 +247,7 @@ type Reread = Exclude<Awaited<ReturnType<Load>>, { readonly problems: unknown }>
 
 function problemOf(error: unknown, { config, position }: Reread): Problem {
   const path = error instanceof PluginRefusal ? ['plugins', error.plugin] : []
-  const message = error instanceof Error ? error.message : String(error)
-  return { file: config.file, ...position(path), path, message }
+  return { file: config.file, ...position(path), path, message: messageOf(error) }
 }
 
 function invalid(problems: readonly Problem[]): GatewayError {

@@ -4,14 +4,12 @@ import t from 'tap'
 import { errorTable } from '../src/error-table.ts'
 import { GatewayError, asGatewayError, errorBody, messageOf } from '../src/errors.ts'
 
-t.test(
-  'of failures that came one after the other, all messages are told, the first one first',
-  (t) => {
-    const both = new SuppressedError(new Error('second'), new Error('first'))
-    t.equal(messageOf(new SuppressedError('third', both)), 'first; second; third')
-    t.end()
-  },
-)
+t.test('of several failures all messages are told, the first one first', (t) => {
+  const both = new SuppressedError(new Error('second'), new Error('first'))
+  t.equal(messageOf(new SuppressedError('third', both)), 'first; second; third')
+  t.equal(messageOf(new AggregateError([new Error('::1'), '127.0.0.1'])), '::1; 127.0.0.1')
+  t.end()
+})
 
 t.test('an error has the status, type and message of its code', async (t) => {
   const error = new GatewayError('insufficient_balance')

@@ -4,7 +4,7 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { codeOf } from '../errors.ts'
+import { codeOf, messageOf } from '../errors.ts'
 import { parsed } from '../http/json/field.ts'
 import { formatProblem } from '../config/problem.ts'
 import type { Problem } from '../config/problem.ts'
@@ -109,7 +109,7 @@ async function attempt(options: AdminOptions, request: Request): Promise<CallOut
     return judge(url, status, text)
   } catch (error) {
     const code = codeOf(error)
-    const why = code || (error instanceof Error ? error.message : String(error))
+    const why = code || messageOf(error)
     // ETIMEDOUT is not among them: it may also come when the request was sent.
     const wasNotSent = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH'].includes(code)
     const message = wasNotSent

@@ -3,6 +3,7 @@
 
 import { parseArgs } from 'node:util'
 import { didYouMean, suggest } from '../config/problem.ts'
+import { messageOf } from '../errors.ts'
 import { accountCommands } from './accounts.ts'
 import { createAdmin } from './admin.ts'
 import { audit } from './audit.ts'
@@ -180,7 +181,7 @@ function withMinus(args: readonly string[], options: Options): string[] {
 }
 
 function explain(error: unknown, names: readonly string[]): string {
-  const message = error instanceof Error ? error.message : String(error)
+  const message = messageOf(error)
   const unknown = /^Unknown option '--?([^']+)'/.exec(message)?.[1]
   if (unknown === undefined) return message.split('\n')[0] ?? message
   return `There is no option --${unknown}${didYouMean(unknown, names) || '.'}`

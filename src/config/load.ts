@@ -2,6 +2,7 @@
 // that it names, and changes nothing; never throws because of a file's content.
 
 import { dirname, resolve } from 'node:path'
+import { messageOf } from '../errors.ts'
 import { block, crossCheck, warningsOf } from './check.ts'
 import type { Config } from './config.ts'
 import { derive } from './derive.ts'
@@ -177,7 +178,7 @@ async function ownPlugins(
       names.add(plugin.name)
       loaded.set(key, plugin)
     } catch (thrown) {
-      const message = `cannot be loaded: ${thrown instanceof Error ? thrown.message : String(thrown)}`
+      const message = `cannot be loaded: ${messageOf(thrown)}`
       findings.push({ path: ['plugins', key], message, atKey: true })
     }
   }

@@ -3,8 +3,9 @@
 
 import type { EventEmitter } from 'node:events'
 import type { RedisConfig } from '../config/config.ts'
+import { messageOf } from '../errors.ts'
 import type { Log } from '../log.ts'
-import { RedisOutage, hopeless, textOf } from './outage.ts'
+import { RedisOutage, hopeless } from './outage.ts'
 import { createClient, isCluster, placeOf } from './client.ts'
 import type { Redis } from './client.ts'
 import { watchNodes } from './cluster.ts'
@@ -66,7 +67,7 @@ export async function connect(
     stop()
     client.disconnect()
     throw new Error(
-      `Redis at ${placeOf(config, options.embeddedSocket)} can't be used: ${textOf(error)}`,
+      `Redis at ${placeOf(config, options.embeddedSocket)} can't be used: ${messageOf(error)}`,
     )
   }
   const shared = {

@@ -3,6 +3,7 @@
 // number of requests that it cost.
 
 import type { EventEmitter } from 'node:events'
+import { messageOf } from '../errors.ts'
 import type { Log } from '../log.ts'
 
 /** The part of a client that finds out whether Redis takes writes again. */
@@ -75,7 +76,7 @@ export class RedisOutage {
   /** `events`: `ready` and `close` of the connection, or of all of a Cluster together, and each `error`. */
   watch(client: Prober, events: EventEmitter): void {
     this.#client = client
-    events.on('error', (error: Error) => this.#failed(textOf(error)))
+    events.on('error', (error: Error) => this.#failed(messageOf(error)))
     events.on('close', () => this.#onClose())
     events.on('ready', () => this.#onReady())
   }
@@ -165,7 +166,7 @@ export class RedisOutage {
   async #try(): Promise<void> {
     const client = this.#client
     if (!client) return
-    const probe = (key: string) => client.zadd(key, 'XX', 0, 'nobody').then(() => '', textOf)
+    const probe = (key: string) => client.zadd(key, 'XX', 0, 'nobody').then(() => '', messageOf)
     const errors = await Promise.all(this.#options.probeKeys.map(probe))
     // If the connection is lost, #onClose has ended the probe and logs that.
     if (this.#refuses === undefined) return
@@ -176,10 +177,4 @@ export class RedisOutage {
     const refused_ms = Math.round(performance.now() - this.#since)
     this.#options.log?.info({ refused_ms, refused: this.#refused }, 'Redis writes again')
   }
-}
-
-/** The error's message. An AggregateError (one refusal for each address of a host) has no message of its own. */
-export function textOf(error: unknown): string {
-  if (error instanceof AggregateError) return error.errors.map(textOf).join('; ')
-  return error instanceof Error ? error.message : String(error)
 }

@@ -42,7 +42,10 @@ export class FairQueue<T> {
     return false
   }
 
-  /** Makes room for one of this account: takes out the newest item of the account that has most, if `account` has fewer even with one more. */
+  /**
+   * Makes room for one of this account: takes out the newest item of the account that has most, if `account` has fewer even
+   * with one more.
+   */
   displace(account: string): T | undefined {
     let most: readonly [string, T[]] | undefined
     for (const one of this.#waiting) {

@@ -5,6 +5,7 @@ import type { Shown } from '../config/diff.ts'
 import type { FileContents } from '../config/read-files.ts'
 import type { Fixed } from '../config/restart.ts'
 import type { WorkerPlace } from '../config/workers.ts'
+import { messageOf } from '../errors.ts'
 
 /** Set in a worker's environment. */
 export const taskVariable = 'TOLLGATE_WORKER'
@@ -103,7 +104,7 @@ export class Channel {
     try {
       reply = { reply: id, value: await answerer?.(payload) }
     } catch (error) {
-      reply = { reply: id, failure: error instanceof Error ? error.message : String(error) }
+      reply = { reply: id, failure: messageOf(error) }
     }
     if (this.#pipe.connected) this.#pipe.send?.(reply, nothing)
   }

@@ -38,7 +38,7 @@ const firstPauseMs = 100
 const lastPauseMs = 5000
 /** A worker that lived this long has not failed at its start. */
 const healthyMs = 30_000
-/** When a worker has failed so often at the start of the gateway, that start fails. */
+/** The gateway does not start when one of its workers has failed so often. */
 const mostFailures = 3
 
 export class Fleet {

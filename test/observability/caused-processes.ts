@@ -16,6 +16,7 @@ import { startRedis } from '../fixtures/redis-server.ts'
 import { fires, scrape } from '../fixtures/scrapes.ts'
 import type { Scrape } from '../fixtures/scrapes.ts'
 import { spy } from '../fixtures/spy.ts'
+import { standStill } from '../fixtures/stand-still.ts'
 import { until } from '../fixtures/until.ts'
 import { workersReady } from '../fixtures/workers.ts'
 
@@ -113,19 +114,13 @@ t.test('workers without descriptors, and then killed and killed', needsLimit, as
   await fires(t, 'TollgateFewFiles', { before, after: [await scrape(gateway)], within: 6 })
 })
 
-/** Nothing else happens in this process for so long. */
-function compute(ms: number): void {
-  const end = performance.now() + ms
-  while (performance.now() < end);
-}
-
-t.test('TollgateBusy: the process computes for 300 ms at a time', async (t) => {
+t.test('TollgateBusy: the process stands still for 300 ms at a time', async (t) => {
   const gateway = await startGateway(t, { yaml: nowhere })
   await until(async () => (await metricOf(gateway, 'nodejs_eventloop_lag_p99_seconds')) < 0.2)
   const before = await scrape(gateway)
   let times = 0
   await until(() => {
-    compute(300)
+    standStill(300)
     return ++times === 4
   })
   await fires(t, 'TollgateBusy', { before, after: [await scrape(gateway)], within: 11 })
