@@ -43,16 +43,16 @@ const leastSecret = 8
 export function createLog({ secrets = [], ...options }: LogOptions): Log {
   const output = options.write ? undefined : openLogOutput()
   const sink = options.write ?? ((line: string) => output?.write(line))
-  const hidden = new Set<string>()
+  /** As it is, and escaped as it is in a line, because a line is JSON. */
+  const hidden = new Map<string, string>()
   const hide = (secret: string) => {
     if (secret.length < leastSecret) return
-    // Escaped as it is in a line, because a line is JSON.
-    hidden.add(JSON.stringify(secret).slice(1, -1))
+    hidden.set(secret, JSON.stringify(secret).slice(1, -1))
   }
   for (const secret of secrets) hide(secret)
   const mask = (json: string) => {
     let line = json
-    for (const secret of hidden) {
+    for (const secret of hidden.values()) {
       if (line.includes(secret)) line = line.replaceAll(secret, '***')
     }
     return line
@@ -71,7 +71,8 @@ export function createLog({ secrets = [], ...options }: LogOptions): Log {
     warn: (fields, message) => write('warn', fields, message),
     error: (fields, message) => write('error', fields, message),
     hide,
-    masked: (text) => String(JSON.parse(mask(JSON.stringify(text)))),
+    masked: (text) =>
+      [...hidden.keys()].reduce((told, secret) => told.replaceAll(secret, '***'), text),
     forward: (lines) => sink(lines),
     adjust(next) {
       least = levels.indexOf(next.level)

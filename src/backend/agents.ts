@@ -96,7 +96,8 @@ function bounded(
 
 /**
  * Returns the function that must be called when the socket closes. When the time is over, the event loop looks once more
- * for what has come: this process may have stood still.
+ * for what has come: this process may have stood still. If a step of connecting has been done meanwhile, the next one,
+ * such as TLS, has the whole time again.
  */
 export function boundConnecting(
   socket: Socket,
@@ -109,10 +110,18 @@ export function boundConnecting(
     const error = new Error('connect time-out')
     socket.destroy(Object.assign(error, { code: 'ETIMEDOUT' }))
   }
+  const goOn = () => {
+    if (!late) return
+    clearImmediate(late)
+    late = undefined
+    timer.refresh()
+  }
   const clear = () => {
     clearTimeout(timer)
     clearImmediate(late)
   }
+  socket.once('lookup', goOn)
+  socket.once('connect', goOn)
   socket.once(connected, clear)
   return clear
 }

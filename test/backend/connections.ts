@@ -130,12 +130,32 @@ test('a slow answer is not a connect time-out', async (t) => {
 })
 
 test('a connection that was made while the gateway stood still was made in time', async (t) => {
-  const backend = await startBackend(t, scripts.sse(['data: 1\n\n']))
-  const target = targetOf(backend.url)
-  const timeouts = { connectMs: 20, firstTokenMs: 5000, idleMs: 5000, totalMs: 5000 }
-  const answering = forward(attempt(target, { model: modelOf([target], { timeouts }) }))
-  standStill(2 * timeouts.connectMs)
-  t.equal(await textOf(await answering), 'data: 1\n\n')
+  const { url } = await startBackend(t)
+  const kept = openConnections({ url: new URL(url), ca: undefined, connectMs: 20 })
+  t.teardown(() => kept.close())
+  const asking = askVia(url, kept.reusing)
+  standStill(40)
+  t.equal(await asking, false)
+})
+
+test('names and TLS have their time, also after the gateway stood still', async (t) => {
+  const server = createTls(certificate, (_req, res) => void res.end('fine'))
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  for (const host of ['127.0.0.1', 'localhost']) {
+    const url = `https://${host}:${port}/v1`
+    const connectMs = 500
+    const kept = openConnections({ url: new URL(url), ca: certificate.cert, connectMs })
+    t.teardown(() => kept.close())
+    const asking = askVia(url, kept.reusing)
+    standStill(connectMs + 50)
+    t.equal(await asking, false, host)
+  }
 })
 
 test('a TLS backend with its own certificate is trusted with `ca`, and only then', async (t) => {

@@ -63,7 +63,7 @@ t.test('a role and empty chunks, however many, are not a first token', async (t)
 
 t.test('what came while the gateway stood still has come in time', async (t) => {
   const { backend, stream } = await chatPath(t, {
-    model: 'timeouts: { first_token: 50ms, idle: 50ms }',
+    model: 'timeouts: { first_token: 500ms, idle: 500ms }',
   })
   const last = word.replace('{"content":"a"}', '{},"finish_reason":"stop"')
   const pieces = [word, word, `${last}data: [DONE]\n\n`]
@@ -71,7 +71,7 @@ t.test('what came while the gateway stood still has come in time', async (t) => 
     res.writeHead(200, { 'content-type': 'text/event-stream' })
     const next = () => {
       res.write(pieces.shift() ?? '')
-      standStill(100)
+      standStill(600)
       if (pieces.length === 0) res.end()
       else setImmediate(() => setImmediate(next))
     }
@@ -147,7 +147,8 @@ t.test(
 /** The deadline of a stream. */
 function started(t: Test) {
   const parent = new AbortController()
-  const { timeouts } = modelOf([])
+  const { timeouts: given } = modelOf([])
+  const timeouts = { ...given, totalMs: 10 * given.idleMs }
   const kind = { generates: true, stream: true }
   const deadline = new Deadline({ ...kind, timeouts, parent: parent.signal })
   t.teardown(() => deadline.stop())
@@ -181,7 +182,24 @@ t.test('an answer that its first content pauses may be silent until it goes on',
   t.notOk(deadline.signal.aborted)
   deadline.resume()
   mock.timers.tick(idleMs)
+  await nextTurn()
   t.match(deadline.signal.reason, { code: 'upstream_timeout' })
+})
+
+t.test('what happens while the event loop looks once more ends the silence', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const { idleMs } = modelOf([]).timeouts
+  for (const happens of ['heard', 'pause', 'waiting', 'asking', 'stop'] as const) {
+    const { deadline } = started(t)
+    deadline.asking()
+    deadline.started()
+    mock.timers.tick(idleMs)
+    deadline[happens]()
+    await nextTurn()
+    t.notOk(deadline.signal.aborted, happens)
+    deadline.stop()
+  }
 })
 
 t.test('after the last content a departure ends nothing, a time limit still does', async (t) => {

@@ -135,6 +135,20 @@ t.test('two hours of normal load, ten requests a second: no alert', async (t) =>
   await isQuiet(t, 'normal load', series)
 })
 
+t.test('a gateway that Prometheus sees for the first time: no alert about what was', async (t) => {
+  const was = {
+    [plain('process_start_time_seconds')]: steady(-7 * 24 * 3600),
+    [plain('tollgate_late_settlements_total')]: steady(3),
+    [plain('tollgate_holds_reaped_total')]: steady(3),
+    [rejected('upstream_auth_error')]: steady(3),
+  }
+  const series = Object.entries({ ...normal, ...was }).map(([series, values]) => ({
+    series,
+    values,
+  }))
+  await isQuiet(t, 'what was before', series)
+})
+
 t.test('two hours of what a real gateway has done: no alert', async (t) => {
   const backend = await startBackend(t)
   const gateway = await startGateway(t, { yaml: outputOnly(backend.url) })
