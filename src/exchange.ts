@@ -268,6 +268,8 @@ export interface Hooks {
   refuse?(error: GatewayError): GatewayError | void
   /** Called exactly once, last plugin first, whatever happened, even if `admit` never ran. Resolves when everything that must precede the last byte is sent. */
   done?(outcome: Outcome): void | Promise<void>
+  /** `done` waits for nothing but computation, so it is awaited however long that takes on a slow machine. */
+  readonly doneEnds?: boolean
 }
 
 /** The `begin` of a route that needs no hooks. */

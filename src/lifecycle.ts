@@ -146,7 +146,7 @@ function createRun(x: Exchange, hooks: readonly NamedHooks[], onHookFailure: Hoo
   }
 }
 
-/** After this time, a `done` that still runs is no longer awaited. */
+/** After this time, a `done` that still runs and may hang is no longer awaited. */
 const doneMs = 10_000
 
 interface Finishing {
@@ -173,7 +173,8 @@ function callDone(
   const failed = (error: unknown) => onHookFailure(hook.plugin, error)
   try {
     const done = hook.done?.(outcome)
-    return done ? within(done, doneMs, 'done').catch(failed) : undefined
+    if (!done) return undefined
+    return (hook.doneEnds ? done : within(done, doneMs, 'done')).catch(failed)
   } catch (error) {
     failed(error)
     return undefined

@@ -268,6 +268,29 @@ t.test('a done that never ends is no longer waited for after 10 s', async (t) =>
   t.match(failed, [/^b: Error: done took more than 10000 ms/])
 })
 
+t.test('a done that computes is waited for however long it takes', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const computed = Promise.withResolvers<void>()
+  const asked = Promise.withResolvers<void>()
+  const done = () => {
+    asked.resolve()
+    return computed.promise
+  }
+  const life = run({ hooks: { a: { doneEnds: true, done } } })
+  await asked.promise
+  mock.timers.tick(60_000)
+  await later()
+  let hasEnded = false
+  void life.then(() => (hasEnded = true))
+  await later()
+  t.notOk(hasEnded)
+  computed.resolve()
+  const { seen, failed } = await life
+  t.equal(seen.at(-1), 'send 200')
+  t.same(failed, [])
+})
+
 t.test('done is called once, even if serve has finished by itself', async (t) => {
   const { seen, outcomes } = await run({
     hooks: { a: {} },

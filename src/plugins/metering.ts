@@ -71,6 +71,8 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
   let slices: Slices | undefined
   let isShort = false
   return {
+    // Tokens may have to be counted, which ends by itself. Whoever did not wait for it would tell that the answer cost nothing.
+    doneEnds: true,
     async admit() {
       if (!x.caller) throw new GatewayError('missing_api_key')
       // A request for an unknown model, or one that only continues to read a stream, needs no hold. But its key must be valid,
@@ -119,8 +121,10 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
         void ledger.settle(held, settlement)
         x.written = gateway.redis.written()
       }
+      // Settles what the last checkpoint would store, because an unsettled hold would be renewed for ever.
       const giveUp = (error: unknown) => {
-        // Settles what the last checkpoint would store, because an unsettled hold would be renewed for ever.
+        const { charge: cost, ...tokens } = held.progress
+        Object.assign(x.facts, { tokens, estimated: true, cost, basis: 'counted' })
         void ledger.settle(held, held.progress)
         throw error
       }

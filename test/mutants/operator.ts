@@ -22,7 +22,11 @@ export const operatorMutants: readonly Mutant[] = [
   ),
   one('listeners/first-byte.ts', 'socket.setTimeout(withinMs, end)', ''),
   one('listeners/first-byte.ts', 'socket.setTimeout(0, end)', ''),
-  one('log.ts', 'JSON.stringify(secret).slice(1, -1))', 'secret)'),
+  one(
+    'log.ts',
+    'hidden.set(secret, JSON.stringify(secret).slice(1, -1))',
+    'hidden.set(secret, secret)',
+  ),
   one('log.ts', 'hidden.clear()', ''),
   one(
     'log-output.ts',

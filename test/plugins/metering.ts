@@ -161,28 +161,25 @@ t.test('leaving between the finish and the usage costs what the backend reports'
   t.match(charges, [{ estimated: false, usage }])
 })
 
-t.test('usage that cannot be counted is charged by the last checkpoint', async (t) => {
-  const {
-    backend,
-    gate: gateway,
-    id,
-    key,
-    stream,
-    spent,
-  } = await chatPath(t, {
+t.test('usage that cannot be counted is charged, and told, by the last checkpoint', async (t) => {
+  const countPrompt = () => Promise.reject(new Error('no'))
+  const path = await chatPath(t, {
     ownPlugins: [
       spy((x) => ({
         event() {
-          if (x.want) x.want = { ...x.want, countPrompt: () => Promise.reject(new Error('no')) }
+          if (x.want) x.want = { ...x.want, countPrompt }
         },
       })),
     ],
   })
-  backend.on(chat({ chunks: 6, usage: 'never' }))
-  t.match(await (await stream()).text(), /\[DONE\]/)
-  t.ok((await spent()) >= 6)
-  t.match(await chargesOf(gateway, { id, key }), [{ usage: { completion_tokens: 6 } }])
-  t.match(gateway.log.join(''), /"message":"no".*"plugin":"metering"/)
+  path.backend.on(chat({ chunks: 6, usage: 'never' }))
+  t.match(await (await path.stream()).text(), /\[DONE\]/)
+  const spent = await path.spent()
+  t.ok(spent >= 6)
+  t.match(await chargesOf(path.gate, path), [{ usage: { completion_tokens: 6 } }])
+  const log = path.gate.log.join('')
+  t.match(log, new RegExp(`"cost":${spent},`))
+  t.match(log, /"message":"no".*"plugin":"metering"/)
 })
 
 for (const isStream of [true, false]) {
