@@ -268,7 +268,7 @@ export interface Hooks {
   refuse?(error: GatewayError): GatewayError | void
   /** Called exactly once, last plugin first, whatever happened, even if `admit` never ran. Resolves when everything that must precede the last byte is sent. */
   done?(outcome: Outcome): void | Promise<void>
-  /** `done` waits for nothing but computation, so it is awaited however long that takes on a slow machine. */
+  /** `done` always ends by itself, such as one that only computes: it is awaited however long that takes. Not for one that waits for a network. */
   readonly doneEnds?: boolean
 }
 

@@ -50,19 +50,12 @@ export function createLog({ secrets = [], ...options }: LogOptions): Log {
     hidden.set(secret, JSON.stringify(secret).slice(1, -1))
   }
   for (const secret of secrets) hide(secret)
-  const mask = (json: string) => {
-    let line = json
-    for (const secret of hidden.values()) {
-      if (line.includes(secret)) line = line.replaceAll(secret, '***')
-    }
-    return line
-  }
   let { format } = options
   let least = levels.indexOf(options.level)
   const write = (at: Level, fields: object, message: string) => {
     if (levels.indexOf(at) < least) return
     const worker = options.worker === undefined ? {} : { worker: options.worker }
-    const line = mask(lineOf(at, { ...fields, ...worker }, message))
+    const line = mask(lineOf(at, { ...fields, ...worker }, message), hidden.values())
     sink(format === 'pretty' ? pretty(line) : line)
   }
   return {
@@ -71,8 +64,7 @@ export function createLog({ secrets = [], ...options }: LogOptions): Log {
     warn: (fields, message) => write('warn', fields, message),
     error: (fields, message) => write('error', fields, message),
     hide,
-    masked: (text) =>
-      [...hidden.keys()].reduce((told, secret) => told.replaceAll(secret, '***'), text),
+    masked: (text) => mask(text, hidden.keys()),
     forward: (lines) => sink(lines),
     adjust(next) {
       least = levels.indexOf(next.level)
@@ -85,6 +77,15 @@ export function createLog({ secrets = [], ...options }: LogOptions): Log {
     },
     close: async () => output?.close(),
   }
+}
+
+/** To look first takes a fifth of the time: most lines have no secret. */
+function mask(text: string, secrets: Iterable<string>): string {
+  let masked = text
+  for (const secret of secrets) {
+    if (masked.includes(secret)) masked = masked.replaceAll(secret, '***')
+  }
+  return masked
 }
 
 /** Built by one JSON.stringify: a logger that joins a hundred pieces makes a fifth of the garbage of a request. */

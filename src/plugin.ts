@@ -30,7 +30,7 @@ export interface Running {
   readonly routes?: readonly Route[]
   /** Called for every exchange; returns undefined when the plugin has nothing to do with it. State of the exchange is kept in local variables of this function. */
   begin?(x: Exchange): Hooks | undefined
-  /** Called after the last exchange. Must end by itself: after 5 s it is no longer awaited. */
+  /** Called after the last exchange. Must end by itself: all plugins have 5 s together, and each at least 0.5 s; then it is no longer awaited. */
   close?(): Promise<void>
 }
 

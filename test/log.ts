@@ -53,7 +53,6 @@ t.test('a secret that is added later is masked from then on, however JSON escape
   log.info({ said: 'two\n"lines"' }, 'short')
   t.match(JSON.parse(lines[0] ?? ''), { said: '***', msg: 'short' })
   t.equal(log.masked('"short": two\n"lines", sent'), '"short": ***, sent')
-  log.hide('nothing')
   log.hide('t-hidden')
   t.equal(log.masked('a tab\t-hidden'), 'a tab\t-hidden', 'no part of an escape')
   t.end()

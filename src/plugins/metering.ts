@@ -71,7 +71,7 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
   let slices: Slices | undefined
   let isShort = false
   return {
-    // Tokens may have to be counted, which ends by itself. Whoever did not wait for it would tell that the answer cost nothing.
+    // `done` may have to count tokens, which ends by itself. If nobody waited, log and message would say that the answer cost nothing.
     doneEnds: true,
     async admit() {
       if (!x.caller) throw new GatewayError('missing_api_key')
@@ -125,7 +125,8 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       const giveUp = (error: unknown) => {
         const { charge: cost, ...tokens } = held.progress
         Object.assign(x.facts, { tokens, estimated: true, cost, basis: 'counted' })
-        void ledger.settle(held, held.progress)
+        void ledger.settle(held, { ...tokens, charge: cost, estimated: true })
+        x.written = gateway.redis.written()
         throw error
       }
       try {

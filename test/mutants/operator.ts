@@ -28,6 +28,7 @@ export const operatorMutants: readonly Mutant[] = [
     'hidden.set(secret, secret)',
   ),
   one('log.ts', 'hidden.clear()', ''),
+  one('plugins/metering.ts', 'doneEnds: true,', ''),
   one(
     'log-output.ts',
     'if (opened && opened.writableLength > waitingBytes) return void dropped++',

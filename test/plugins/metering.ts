@@ -1,5 +1,7 @@
 // What a request holds and what it is charged, for all ways in which it can end (docs/money.md, promises 4 and 5).
 
+import { mock } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import { startBackend } from '../fixtures/backend.ts'
@@ -161,9 +163,9 @@ t.test('leaving between the finish and the usage costs what the backend reports'
   t.match(charges, [{ estimated: false, usage }])
 })
 
-t.test('usage that cannot be counted is charged, and told, by the last checkpoint', async (t) => {
-  const countPrompt = () => Promise.reject(new Error('no'))
-  const path = await chatPath(t, {
+/** A path on which a prompt is counted so. */
+const counting = (t: Test, countPrompt: () => Promise<number>) =>
+  chatPath(t, {
     ownPlugins: [
       spy((x) => ({
         event() {
@@ -172,6 +174,28 @@ t.test('usage that cannot be counted is charged, and told, by the last checkpoin
       })),
     ],
   })
+
+t.test('a count that takes longer than 10 s is waited for, and told', async (t) => {
+  t.teardown(() => mock.timers.reset())
+  const path = await counting(t, async () => {
+    // Called in `done`, whose time begins when this first waits.
+    mock.timers.enable({ apis: ['setTimeout'] })
+    await turn()
+    mock.timers.tick(10_000)
+    mock.timers.reset()
+    await turn()
+    return 7
+  })
+  path.backend.on(chat({ chunks: 6, usage: 'never' }))
+  t.match(await (await path.stream()).text(), /\[DONE\]/)
+  const spent = await path.spent()
+  const log = path.gate.log.join('')
+  t.match(log, new RegExp(`"cost":${spent},`))
+  t.notMatch(log, /"plugin":"metering"/)
+})
+
+t.test('usage that cannot be counted is charged, and told, by the last checkpoint', async (t) => {
+  const path = await counting(t, () => Promise.reject(new Error('no')))
   path.backend.on(chat({ chunks: 6, usage: 'never' }))
   t.match(await (await path.stream()).text(), /\[DONE\]/)
   const spent = await path.spent()
