@@ -194,6 +194,19 @@ t.test('a count that takes longer than 10 s is waited for, and told', async (t) 
   t.notMatch(log, /"plugin":"metering"/)
 })
 
+t.test('what a closing ledger has charged is told, not what is counted after it', async (t) => {
+  let closed: Promise<void> | undefined
+  const path = await counting(t, async () => {
+    await (closed ??= path.gate.gateway.ledger.close())
+    return 20
+  })
+  path.backend.on(chat({ chunks: 6, usage: 'never' }))
+  t.match(await (await path.stream()).text(), /\[DONE\]/)
+  const [charge] = await chargesOf(path.gate, path)
+  t.not(charge?.usage?.prompt_tokens, 20)
+  t.match(path.gate.log.join(''), new RegExp(`"cost":${-(charge?.amount ?? 0)},`))
+})
+
 t.test('usage that cannot be counted is charged, and told, by the last checkpoint', async (t) => {
   const path = await counting(t, () => Promise.reject(new Error('no')))
   path.backend.on(chat({ chunks: 6, usage: 'never' }))
