@@ -119,12 +119,13 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
         if (wouldCut) x.facts.wouldRefuse ??= 'insufficient_balance'
         // The reply is not awaited, because the cost is known already.
         void ledger.settle(held, settlement)
+        // While tokens were counted, the ledger may have closed, which has settled the hold.
+        if (held.progress !== settlement) noteCheckpoint(x, held)
         x.written = gateway.redis.written()
       }
       // Settles what the last checkpoint would store, because an unsettled hold would be renewed for ever.
       const giveUp = (error: unknown) => {
-        const { charge: cost, ...tokens } = held.progress
-        Object.assign(x.facts, { tokens, estimated: true, cost, basis: 'counted' })
+        noteCheckpoint(x, held)
         void ledger.settle(held, held.progress)
         throw error
       }
@@ -154,6 +155,11 @@ function settlementOf(
   const estimated = believed?.estimated ?? false
   Object.assign(x.facts, { tokens, estimated, cost, basis: used?.basis ?? 'none' })
   return { ...tokens, charge: cost, estimated, implausible, cut }
+}
+
+/** Notes for log, metrics and a message's row that the request costs what its hold says, and no exact count. */
+function noteCheckpoint(x: Exchange, { progress: { charge: cost, ...tokens } }: Hold): void {
+  Object.assign(x.facts, { tokens, estimated: true, cost, basis: 'counted' })
 }
 
 /** Lowers counts that are impossible, so that a backend with wrong counts ruins nobody (docs/money.md, what is possible). Returns `used` itself when its counts are possible. */

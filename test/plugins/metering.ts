@@ -182,6 +182,28 @@ t.test('usage that cannot be counted is charged, and told, by the last checkpoin
   t.match(log, /"message":"no".*"plugin":"metering"/)
 })
 
+t.test('what a closing ledger has charged is told, not what is counted after it', async (t) => {
+  let closed: Promise<void> | undefined
+  const path = await chatPath(t, {
+    ownPlugins: [
+      spy((x) => ({
+        event() {
+          if (x.want) x.want = { ...x.want, countPrompt }
+        },
+      })),
+    ],
+  })
+  const countPrompt = async () => {
+    await (closed ??= path.gate.gateway.ledger.close())
+    return 20
+  }
+  path.backend.on(chat({ chunks: 6, usage: 'never' }))
+  t.match(await (await path.stream()).text(), /\[DONE\]/)
+  const [charge] = await chargesOf(path.gate, path)
+  t.not(charge?.usage?.prompt_tokens, 20)
+  t.match(path.gate.log.join(''), new RegExp(`"cost":${-(charge?.amount ?? 0)},`))
+})
+
 for (const isStream of [true, false]) {
   const what = isStream ? 'a stream' : 'a whole answer'
   t.test(`leaving ${what} before the first token costs the prompt`, async (t) => {
