@@ -119,8 +119,8 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
         if (wouldCut) x.facts.wouldRefuse ??= 'insufficient_balance'
         // The reply is not awaited, because the cost is known already.
         void ledger.settle(held, settlement)
-        // While tokens were counted, the ledger may have closed, which has settled the hold.
-        if (held.progress !== settlement) noteCheckpoint(x, held)
+        // A ledger that closes settles all open holds. Then this call changes nothing, and `progress` is what was settled.
+        if (used && held.progress !== settlement) noteCheckpoint(x, held)
         x.written = gateway.redis.written()
       }
       // Settles what the last checkpoint would store, because an unsettled hold would be renewed for ever.

@@ -203,6 +203,7 @@ t.test('what a closing ledger has charged is told, not what is counted after it'
   path.backend.on(chat({ chunks: 6, usage: 'never' }))
   t.match(await (await path.stream()).text(), /\[DONE\]/)
   const [charge] = await chargesOf(path.gate, path)
+  t.ok(charge && charge.amount < 0)
   t.not(charge?.usage?.prompt_tokens, 20)
   t.match(path.gate.log.join(''), new RegExp(`"cost":${-(charge?.amount ?? 0)},`))
 })
