@@ -2,6 +2,8 @@
 // checkpoint before the kill is paid or owed.
 
 import { randomBytes } from 'node:crypto'
+import type { Account } from '../../test/fixtures/gateway.ts'
+import { openHold } from '../../test/fixtures/money.ts'
 import type { Random } from '../../test/fixtures/random.ts'
 import { until } from '../../test/fixtures/until.ts'
 import { ask } from './client.ts'
@@ -11,11 +13,8 @@ import { maxOutputTokens } from './models.ts'
 import { settledBalance } from './play.ts'
 import type { Result } from './play.ts'
 import { stays } from './strategy.ts'
-import type { Truth } from './truth.ts'
 import type { World } from './world.ts'
 
-/** The time between two checkpoints, a second, and the time that one takes on a busy machine. */
-const checkpointMs = 2500
 /** With this gap between chunks an answer takes 5 s. */
 const gapMs = 25
 const path = '/v1/chat/completions'
@@ -29,6 +28,14 @@ const kinds: readonly (readonly [string, ModelName, (random: Random) => object])
   ["custom tools' input", 'custom', (random) => plain(random, 20)],
 ]
 
+interface Running {
+  readonly model: ModelName
+  readonly account: Account
+}
+
+/** Hidden tokens are known only from the backend's last report, and a killed gateway does not live to read it. */
+const isHidden = (model: ModelName) => model === 'hidden'
+
 export async function playKill(world: World, random: Random): Promise<readonly Result[]> {
   const victim = await world.spawn()
   const running = await Promise.all(
@@ -41,27 +48,32 @@ export async function playKill(world: World, random: Random): Promise<readonly R
         ...load(random),
         stream: true,
         user: `gap:${gapMs}`,
-        max_tokens: model === 'hidden' ? 14_000 : maxOutputTokens,
+        max_tokens: isHidden(model) ? 14_000 : maxOutputTokens,
       })
       const url = victim.url
       const asking = { url, path, key: account.key, body, trace, leaving: stays, truth }
       return { name, model, account, truth, answered: ask(asking).catch(() => undefined) }
     }),
   )
-  // Waits until a checkpoint must have seen some words of every stream.
-  const isSeen = (truth: Truth) => truth.costBefore(checkpointMs) > truth.prompt
-  await until(() => running.every(({ truth }) => isSeen(truth)), 30_000)
-  const before = running.map(({ truth }) => truth.costBefore(checkpointMs))
+  await until(() => running.every(({ truth }) => truth.cost > truth.prompt), 30_000)
+  const before = running.map(({ truth: { cost, completion } }) => ({ cost, completion }))
+  // Waits until a checkpoint has noted all of that. On a busy machine a stream may even have ended, and has no hold.
+  const isNoted = async ({ model, account }: Running, i: number) => {
+    const { id, charged, used } = await openHold(world.link, account)
+    const { cost = 0, completion = 0 } = before[i] ?? {}
+    // The prompt may still be estimated, so its cost alone does not tell that words were counted.
+    return id === '' || isHidden(model) || (charged >= cost && used.completion >= completion)
+  }
+  await until(async () => (await Promise.all(running.map(isNoted))).every(Boolean), 30_000)
   await victim.kill()
   return Promise.all(
     running.map(async ({ name, model, account, truth, answered }, i) => {
       await answered
       await truth.idle()
       const { spent, owed, balance } = await settledBalance(world.gateways[0], account)
-      // Hidden tokens are known only from the backend's last report, and the killed gateway did not live to read it.
-      const isHidden = model === 'hidden'
-      const isStolen = !isHidden && spent + owed < Math.min(before[i] ?? 0, truth.cost)
-      const said = `${before[i]} before its last checkpoint`
+      const { cost = 0 } = before[i] ?? {}
+      const isStolen = !isHidden(model) && spent + owed < cost
+      const said = `${cost} before its last checkpoint`
       const line = { name, item: 1, backend: model, ending: 'gateway killed', requests: 1 }
       const fault = balance < 0 ? 'a negative balance' : isStolen ? 'stolen' : ''
       return { ...line, truth: truth.cost, paid: spent, owed, fault, said }

@@ -3,8 +3,6 @@
 
 import { isModelName, priceOf } from './models.ts'
 
-const sampleMs = 50
-
 export class Truth {
   requests = 0
   prompt = 0
@@ -19,7 +17,6 @@ export class Truth {
   /** Of answers whose reader has left before their end; part of `cost`. */
   readonly cut = { whole: { answers: 0, cost: 0 }, streamed: { answers: 0, cost: 0 } }
   readonly #made = Promise.withResolvers<void>()
-  readonly #samples: { readonly at: number; readonly cost: number }[] = []
   #running = 0
   #idle: (() => void)[] = []
 
@@ -30,19 +27,6 @@ export class Truth {
 
   isMade(): void {
     this.#made.resolve()
-  }
-
-  /** The cost as it was this many ms ago. */
-  costBefore(ms: number): number {
-    const then = performance.now() - ms
-    return this.#samples.findLast(({ at }) => at <= then)?.cost ?? 0
-  }
-
-  spend(cost: number): void {
-    this.cost += cost
-    const at = performance.now()
-    if (at - (this.#samples.at(-1)?.at ?? 0) < sampleMs) return
-    this.#samples.push({ at, cost: this.cost })
   }
 
   begin(): void {
@@ -118,7 +102,7 @@ export class Account {
   #charge(): void {
     const exact = this.prompt * this.#price.input + this.completion * this.#price.output
     const cost = Math.ceil(Number(exact.toFixed(6)) * this.factor)
-    this.#truth.spend(cost - this.#charged)
+    this.#truth.cost += cost - this.#charged
     this.#charged = cost
   }
 }

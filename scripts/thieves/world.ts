@@ -2,6 +2,8 @@
 
 import { spawnGateway } from '../../test/fixtures/gateway.ts'
 import type { OwnProcess } from '../../test/fixtures/gateway.ts'
+import { connectLink } from '../../test/fixtures/ledger.ts'
+import type { TestLink } from '../../test/fixtures/ledger.ts'
 import { startRedis } from '../../test/fixtures/redis-server.ts'
 import type { RedisServer } from '../../test/fixtures/redis-server.ts'
 import type { Teardown } from '../../test/fixtures/teardown.ts'
@@ -13,6 +15,8 @@ const leaseMs = 3000
 
 export interface World {
   readonly redis: RedisServer
+  /** To read what the ledger has noted of running requests. */
+  readonly link: TestLink
   readonly truths: Truths
   readonly gateways: readonly [OwnProcess, OwnProcess]
   /** Starts a third gateway, which may be killed. */
@@ -32,5 +36,6 @@ log: { level: error, format: json }
 `
   const spawn = () => spawnGateway(t, { yaml, redis })
   const gateways = [await spawn(), await spawn()] as const
-  return { redis, truths: backend.truths, gateways, spawn }
+  const link = await connectLink(t, redis.socket)
+  return { redis, link, truths: backend.truths, gateways, spawn }
 }
