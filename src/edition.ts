@@ -114,7 +114,7 @@ async function settingUp(plugin: Plugin, gateway: Gateway): Promise<Running> {
   return await plugin.setup(gateway, gateway.config.plugins.get(plugin.name))
 }
 
-/** All plugins have so long to close: what does not is no longer awaited, because the ledger is closed after them. */
+/** All plugins together may take this long to close. A `close` that takes longer is no longer awaited, because the ledger is closed next. */
 const closeMs = 5000
 /** Each has at least so long, also after one that hung. */
 const leastCloseMs = 500

@@ -44,10 +44,12 @@ export function createLog({ secrets = [], ...options }: LogOptions): Log {
   const output = options.write ? undefined : openLogOutput()
   const sink = options.write ?? ((line: string) => output?.write(line))
   /** As it is, and escaped as it is in a line, because a line is JSON. */
-  const hidden = new Map<string, string>()
+  let hidden = new Map<string, string>()
   const hide = (secret: string) => {
     if (secret.length < leastSecret) return
-    hidden.set(secret, JSON.stringify(secret).slice(1, -1))
+    const one = [secret, JSON.stringify(secret).slice(1, -1)] as const
+    // The longest first: one may begin another, whose rest would be left.
+    hidden = new Map([...hidden, one].toSorted(([a], [b]) => b.length - a.length))
   }
   for (const secret of secrets) hide(secret)
   let { format } = options

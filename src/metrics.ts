@@ -197,8 +197,8 @@ export function lastingMetrics(metrics: MetricsJson): MetricsJson {
 }
 
 /**
- * Of several processes, these tell of the newest, the latest or the fullest: a sum or a mean would hide one that fails
- * beside others that do not.
+ * Of several processes the largest value is shown: the last start, the longest lag, the most files. A sum or a mean would
+ * hide one process that fails beside others that do not.
  */
 const ofOneProcess = [
   'process_start_time_seconds',

@@ -15,6 +15,7 @@ import { asGatewayError, GatewayError, messageOf } from './errors.ts'
 import { openListeners } from './listeners/listeners.ts'
 import type { Listeners, Ports } from './listeners/listeners.ts'
 import type { FileContents } from './config/read-files.ts'
+import type { Log } from './log.ts'
 import type { Gateway, Plugin } from './plugin.ts'
 import { soon } from './sharing/patience.ts'
 
@@ -53,7 +54,7 @@ export interface PreparedReload {
   drop(): void
 }
 
-/** After the drain, a reload that still loads or sets up plugins is no longer awaited: it may not take over any more. */
+/** How long the end waits, after the drain, for a reload that still loads or sets up plugins: it may not take over any more. */
 const turnMs = 5000
 
 const unchanged = { commit: () => undefined, drop: () => undefined }
@@ -131,22 +132,24 @@ export class Editions {
       return { ...unchanged, changes, contents }
     const wanted = await complete(withRunning(loaded.config, running.config))
     const next = build(wanted, withoutRestart(running, loaded))
-    const edition = await this.#open(next, [...builtIn, ...loaded.ownPlugins]).catch(
-      (error: unknown) => {
-        throw invalid([problemOf(error, loaded)])
-      },
-    )
+    const refused = (error: unknown) => invalid([problemOf(error, loaded, next.log)])
+    const edition = await this.#open(next, [...builtIn, ...loaded.ownPlugins], refused)
     const drop = () => void edition.close().catch(() => undefined)
     try {
       const take = this.listeners.prepare(edition)
       return { changes, contents, drop, commit: () => this.#take(edition, take) }
     } catch (error) {
+      const refusal = refused(error)
       drop()
-      throw invalid([problemOf(error, loaded)])
+      throw refusal
     }
   }
 
-  async #open(gateway: Gateway, list: readonly Plugin[]): Promise<Edition> {
+  async #open(
+    gateway: Gateway,
+    list: readonly Plugin[],
+    refused: (error: unknown) => GatewayError,
+  ): Promise<Edition> {
     const { config, log } = gateway
     this.#opening.add(config)
     for (const secret of this.#options.secretsOf(config)) log.hide(secret)
@@ -155,6 +158,9 @@ export class Editions {
       const edition = await Edition.open(gateway, list, onClosed)
       this.#alive.add(edition)
       return edition
+    } catch (error) {
+      // While its secrets are masked.
+      throw refused(error)
     } finally {
       this.#opening.delete(config)
     }
@@ -217,8 +223,8 @@ export class Editions {
   }
 
   /**
-   * Those of all configurations that are in use; those of others may come back as customers' texts. At the end all stay: why
-   * plugins did not close is told on stderr once all have tried.
+   * Masks the secrets of all configurations in use, and no others: a former secret may come back as a customer's text. While
+   * the gateway ends, none is dropped: start.ts still tells on stderr why plugins did not close.
    */
   #maskSecrets(): void {
     const { log, config, state } = this.current
@@ -245,9 +251,11 @@ function rethrowCause(error: unknown): never {
 
 type Reread = Exclude<Awaited<ReturnType<Load>>, { readonly problems: unknown }>
 
-function problemOf(error: unknown, { config, position }: Reread): Problem {
+function problemOf(error: unknown, { config, position }: Reread, log: Log): Problem {
   const path = error instanceof PluginRefusal ? ['plugins', error.plugin] : []
-  return { file: config.file, ...position(path), path, message: messageOf(error) }
+  // A plugin may have put a key into it.
+  const message = log.masked(messageOf(error))
+  return { file: config.file, ...position(path), path, message }
 }
 
 function invalid(problems: readonly Problem[]): GatewayError {

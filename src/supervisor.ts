@@ -45,8 +45,8 @@ const startingMs = 5000
 const answerMs = 2000
 /** How often the supervisor notes what the workers have counted. */
 const noteEveryMs = 5000
-/** After `drain`, the workers may settle and close for so long. */
-const settlingMs = 15_000
+/** How long the workers may settle and close after `drain`: more than all the bounds of those steps together. */
+const settlingMs = 30_000
 
 export async function startSupervisor(
   config: Config,

@@ -54,16 +54,6 @@ t.test('editors underline unknown keys and wrong types', async (t) => {
   }
 })
 
-t.test('the reference says of every key what it does', (t) => {
-  const rows = reference(builtIn).match(/^\| `.*$/gm) ?? []
-  t.ok(rows.length > 100)
-  t.same(
-    rows.filter((row) => /\|\s*\|$/.test(row)),
-    [],
-  )
-  t.end()
-})
-
 t.test('editors can complete: descriptions and defaults are there', async (t) => {
   t.match(jsonSchema(plugins), {
     properties: {

@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { Edition, PluginRefusal } from '../src/edition.ts'
 import type { Plugin } from '../src/plugin.ts'
 import { startGateway } from './fixtures/gateway.ts'
+import { handClock } from './fixtures/hand-clock.ts'
 import { until } from './fixtures/until.ts'
 
 const yaml = "models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }\n"
@@ -134,17 +135,7 @@ t.test(
     })
     const list = [...recorders(seen).slice(0, 1), stuck('auth'), stuck('models')]
     const edition = await Edition.open(gateway, list, () => undefined)
-    let now = performance.now()
-    const clock = mock.method(performance, 'now', () => now)
-    mock.timers.enable({ apis: ['setTimeout'] })
-    t.teardown(() => {
-      mock.timers.reset()
-      clock.mock.restore()
-    })
-    const pass = (ms: number) => {
-      now += ms
-      mock.timers.tick(ms)
-    }
+    const { pass } = handClock(t, 'setTimeout')
     const closing = edition.close().catch((error: unknown) => error)
     pass(5000)
     while (!seen.includes('?auth')) await turn()

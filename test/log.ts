@@ -55,6 +55,8 @@ t.test('a secret that is added later is masked from then on, however JSON escape
   t.equal(log.masked('"short": two\n"lines", sent'), '"short": ***, sent')
   log.hide('t-hidden')
   t.equal(log.masked('a tab\t-hidden'), 'a tab\t-hidden', 'no part of an escape')
+  for (const secret of ['tollgate', 'tollgate-prod-1', 'tollgate-prod']) log.hide(secret)
+  t.equal(log.masked('tollgate-prod-1 tollgate'), '*** ***', 'no rest of one that another begins')
   t.end()
 })
 

@@ -6,10 +6,8 @@ import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
 import { mock } from 'node:test'
-import { setImmediate as turn } from 'node:timers/promises'
 import { z } from 'zod'
-import { answering } from '../src/exchange.ts'
-import type { Gateway, Plugin } from '../src/plugin.ts'
+import type { Plugin } from '../src/plugin.ts'
 import { Editions } from '../src/reload.ts'
 import { startBackend } from './fixtures/backend.ts'
 import { chat } from './fixtures/backend-model.ts'
@@ -17,6 +15,7 @@ import { certificate } from './fixtures/certificate.ts'
 import { Gate } from './fixtures/gate.ts'
 import { adminToken, codeOf, send, startGateway } from './fixtures/gateway.ts'
 import type { InProcess } from './fixtures/gateway.ts'
+import { endsByHand } from './fixtures/hand-clock.ts'
 import { metricOf } from './fixtures/metric.ts'
 import { Reading, ask, balanceOf, differencesOf } from './fixtures/money.ts'
 import { tempDir } from './fixtures/temp-dir.ts'
@@ -180,15 +179,7 @@ t.test('a reload that hangs does not keep a gateway from its end', async (t) => 
   })
   void editions.reload('test')
   await loading.promise
-  mock.timers.enable({ apis: ['setTimeout'] })
-  t.teardown(() => mock.timers.reset())
-  let hasEnded = false
-  void editions.close().then(() => (hasEnded = true))
-  for (let i = 0; i < 1000 && !hasEnded; i++) {
-    mock.timers.tick(5000)
-    await turn()
-  }
-  t.ok(hasEnded)
+  t.ok(await endsByHand(t, () => editions.close(), 5000))
 })
 
 t.test('what needs a restart stays as it is and is told; the rest applies', async (t) => {
@@ -256,118 +247,6 @@ t.test('limits, log level and secrets are the new ones', async (t) => {
   const lines = log.length
   say('nobody')
   t.equal(log.length, lines)
-})
-
-const secretYaml = (url: string, key: string, own = '{}') =>
-  `models: { m: { targets: [{ url: '${url}', key: ${key} }] } }\nplugins: { own: ${own} }\n`
-
-const keyOf = ({ config }: Gateway) => config.models.get('m')?.targets[0]?.key ?? ''
-
-t.test('a key is masked while its plugins are set up, whatever ends meanwhile', async (t) => {
-  const [gate, setUp] = [new Gate(), new Gate()]
-  const backend = await startBackend(t, chat({ chunks: 3, gate }))
-  let isSettingUp = false
-  const schema = z.strictObject({ wait: z.boolean().default(false) })
-  const own: Plugin<z.infer<typeof schema>> = {
-    name: 'own',
-    schema,
-    async setup(gateway, { wait }) {
-      isSettingUp = wait
-      if (wait) await setUp.wait()
-      gateway.log.warn({}, `set up with ${keyOf(gateway)}`)
-      return {}
-    },
-  }
-  const ownPlugins = [own] as readonly Plugin[]
-  const yaml = secretYaml(backend.url, 'first-secret')
-  const running = await startGateway(t, { yaml, ownPlugins })
-  const { gateway, log } = running
-  const { key } = await running.account(1000)
-  gate.next(2)
-  const reading = new Reading(await running.call('/v1/chat', key, ask(10, true)))
-  await reading.until('w0 ')
-  await running.rewrite(secretYaml(backend.url, 'second-secret'))
-  await gateway.reload('test')
-  await running.rewrite(secretYaml(backend.url, 'third-secret', '{ wait: true }'))
-  const reloading = gateway.reload('test')
-  await until(() => isSettingUp)
-  gate.open()
-  await reading.end()
-  await until(() => {
-    gateway.log.warn({}, 'is first-secret forgotten')
-    return Boolean(log.at(-1)?.includes('first-secret'))
-  })
-  setUp.open()
-  await reloading
-  t.match(
-    log.findLast((line) => line.includes('set up with')),
-    /set up with \*\*\*/,
-  )
-})
-
-const route = {
-  method: 'GET',
-  path: '/twice',
-  access: 'anybody',
-  body: 'none',
-  begin: answering(async () => ({ status: 200, headers: {}, body: '' })),
-} as const
-
-t.test('the key of a refused configuration is masked until its plugins have closed', async (t) => {
-  const closing = Promise.withResolvers<void>()
-  const schema = z.strictObject({ clash: z.boolean().default(false) })
-  const own: Plugin<z.infer<typeof schema>> = {
-    name: 'own',
-    schema,
-    setup(gateway, { clash }) {
-      if (!clash) return {}
-      const close = async () => {
-        await closing.promise
-        throw new Error(`${keyOf(gateway)} is refused`)
-      }
-      return { close, routes: [route, route] }
-    },
-  }
-  const ownPlugins = [own] as readonly Plugin[]
-  const url = 'http://127.0.0.1:1/v1'
-  const running = await startGateway(t, { yaml: secretYaml(url, 'first-secret'), ownPlugins })
-  await running.rewrite(secretYaml(url, 'second-secret', '{ clash: true }'))
-  await t.rejects(running.gateway.reload('test'), { code: 'invalid_configuration' })
-  closing.resolve()
-  await until(() => running.log.some((line) => line.includes('a plugin did not close')))
-  t.match(running.log.at(-1), /\*\*\* is refused/)
-})
-
-t.test('the end waits for the plugins of all configurations, also when one fails', async (t) => {
-  const slow = Promise.withResolvers<void>()
-  const seen: string[] = []
-  const schema = z.strictObject({ fails: z.boolean().default(false) })
-  const own: Plugin<z.infer<typeof schema>> = {
-    name: 'own',
-    schema,
-    setup: ({ redis }, { fails }) => ({
-      async close() {
-        seen.push(fails ? 'fails' : 'slow')
-        if (fails) throw new Error('it is stuck')
-        await slow.promise
-        seen.push(await redis.client.ping())
-      },
-    }),
-  }
-  const ownPlugins = [own] as readonly Plugin[]
-  const url = 'http://127.0.0.1:1/v1'
-  const running = await startGateway(t, { yaml: secretYaml(url, 'some-secret'), ownPlugins })
-  await running.rewrite(secretYaml(url, 'some-secret', '{ fails: true }'))
-  await running.gateway.reload('test')
-  let hasEnded = false
-  const ending = running.gateway.close().finally(() => (hasEnded = true))
-  ending.catch(() => undefined)
-  await until(() => seen.includes('fails'))
-  for (let i = 0; i < 5000 && !hasEnded; i++) await turn()
-  t.notOk(hasEnded)
-  slow.resolve()
-  await t.rejects(ending, { message: 'it is stuck' })
-  t.same(seen, ['slow', 'fails', 'PONG'])
 })
 
 t.test('the admin token is another from the next request on', async (t) => {

@@ -7,8 +7,12 @@ import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { startCommand } from '../scripts/start-command.ts'
+import { startBackend } from './fixtures/backend.ts'
+import { chat } from './fixtures/backend-model.ts'
+import { Gate } from './fixtures/gate.ts'
 import { spawnGateway } from './fixtures/gateway.ts'
 import { connectLink } from './fixtures/ledger.ts'
+import { Reading, ask } from './fixtures/money.ts'
 import { runProcess } from './fixtures/process.ts'
 import { startRedis } from './fixtures/redis-server.ts'
 import { tempDir } from './fixtures/temp-dir.ts'
@@ -94,6 +98,50 @@ t.test('what fails in a worker at the end is in its log and in the exit code', a
   const why = gateway.log.filter((line) => line.startsWith('tollgate: worker'))
   t.match(why, [/^tollgate: worker [12]: two is stuck; one is stuck$/])
   t.equal(why.length, 1)
+})
+
+t.test('a key that only a stream still uses is masked on stderr, too', async (t) => {
+  const gate = new Gate()
+  const backend = await startBackend(t, chat({ chunks: 3, gate }))
+  const own = join(await tempDir(t), 'own.ts')
+  await writeFile(
+    own,
+    `import { z } from 'tollgate/plugin'
+    const setup = ({ config }) => ({
+      async close() {
+        const { key } = config.models.get('m').targets[0]
+        if (!process.env.TOLLGATE_WORKER || key !== 'first-secret') return
+        // So that it is still closing when the worker ends.
+        await new Promise((resolve) => setTimeout(resolve, 300))
+        throw new Error(key + ' is stuck')
+      },
+    })
+    export const plugin = { name: 'own', schema: z.strictObject({}), setup }`,
+  )
+  const yaml = (key: string) =>
+    `workers: 2\nmodels: { m: { targets: [{ url: '${backend.url}', key: ${key} }] } }\nplugins: { ${own}: {} }\n`
+  const gateway = await spawnGateway(t, { yaml: yaml('first-secret') })
+  const { key } = await gateway.account(1000)
+  gate.next(2)
+  const reading = new Reading(await gateway.call('/v1/chat', key, ask(10, true)))
+  await reading.until('w0 ')
+  await gateway.rewrite(yaml('second-secret'))
+  t.equal((await gateway.admin('POST', 'reload')).status, 200)
+  const stopped = gateway.stop()
+  const headers = { authorization: `Bearer ${key}`, connection: 'close' }
+  const isServed = () =>
+    fetch(`${gateway.url}/v1/models`, { headers }).then(
+      ({ ok }) => ok,
+      () => false,
+    )
+  const served = () => Promise.all(Array.from({ length: 8 }, isServed))
+  await until(async () => !(await served()).includes(true))
+  gate.open()
+  t.match(await reading.end(), /\[DONE\]/)
+  t.equal(await stopped, 1)
+  await until(() => gateway.log.some((line) => /^tollgate: worker .* is stuck/.test(line)))
+  t.notMatch(gateway.log.join('\n'), /first-secret/)
+  t.notMatch(gateway.stdout.join('\n'), /first-secret/)
 })
 
 t.test('workers find what the supervisor has compiled', async (t) => {

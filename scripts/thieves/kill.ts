@@ -13,10 +13,11 @@ import { maxOutputTokens } from './models.ts'
 import { settledBalance } from './play.ts'
 import type { Result } from './play.ts'
 import { stays } from './strategy.ts'
+import type { Truth } from './truth.ts'
 import type { World } from './world.ts'
 
-/** With this gap between chunks an answer takes 5 s. */
-const gapMs = 25
+/** With this gap between chunks an answer takes 50 s, so each stream still runs when the gateway is killed. */
+const gapMs = 250
 const path = '/v1/chat/completions'
 
 const kinds: readonly (readonly [string, ModelName, (random: Random) => object])[] = [
@@ -27,11 +28,6 @@ const kinds: readonly (readonly [string, ModelName, (random: Random) => object])
   ['hidden reasoning', 'hidden', (random) => plain(random, 20)],
   ["custom tools' input", 'custom', (random) => plain(random, 20)],
 ]
-
-interface Running {
-  readonly model: ModelName
-  readonly account: Account
-}
 
 /** Hidden tokens are known only from the backend's last report, and a killed gateway does not live to read it. */
 const isHidden = (model: ModelName) => model === 'hidden'
@@ -56,27 +52,38 @@ export async function playKill(world: World, random: Random): Promise<readonly R
     }),
   )
   await until(() => running.every(({ truth }) => truth.cost > truth.prompt), 30_000)
-  const before = running.map(({ truth: { cost, completion } }) => ({ cost, completion }))
-  // Waits until a checkpoint has noted all of that. On a busy machine a stream may even have ended, and has no hold.
-  const isNoted = async ({ model, account }: Running, i: number) => {
-    const { id, charged, used } = await openHold(world.link, account)
-    const { cost = 0, completion = 0 } = before[i] ?? {}
-    // The prompt may still be estimated, so its cost alone does not tell that words were counted.
-    return id === '' || isHidden(model) || (charged >= cost && used.completion >= completion)
-  }
-  await until(async () => (await Promise.all(running.map(isNoted))).every(Boolean), 30_000)
+  const seen = running.map((one) => {
+    const { cost, completion } = one.truth
+    return { ...one, before: { cost, completion } }
+  })
+  const areNoted = () => Promise.all(seen.map((one) => isNoted(world, one)))
+  await until(async () => (await areNoted()).every(Boolean))
   await victim.kill()
   return Promise.all(
-    running.map(async ({ name, model, account, truth, answered }, i) => {
+    seen.map(async ({ name, model, account, truth, before, answered }) => {
       await answered
       await truth.idle()
       const { spent, owed, balance } = await settledBalance(world.gateways[0], account)
-      const { cost = 0 } = before[i] ?? {}
-      const isStolen = !isHidden(model) && spent + owed < cost
-      const said = `${cost} before its last checkpoint`
+      const isStolen = !isHidden(model) && spent + owed < before.cost
+      const said = `${before.cost} before its last checkpoint`
       const line = { name, item: 1, backend: model, ending: 'gateway killed', requests: 1 }
       const fault = balance < 0 ? 'a negative balance' : isStolen ? 'stolen' : ''
       return { ...line, truth: truth.cost, paid: spent, owed, fault, said }
     }),
   )
+}
+
+interface Seen {
+  readonly model: ModelName
+  readonly account: Account
+  /** What the backend had counted for it, some time ago. */
+  readonly before: Pick<Truth, 'cost' | 'completion'>
+}
+
+/** Whether a checkpoint has noted what was seen before. */
+async function isNoted({ link }: World, { model, account, before }: Seen): Promise<boolean> {
+  if (isHidden(model)) return true
+  const { charged, used } = await openHold(link, account)
+  // The prompt may still be estimated, so its cost alone does not tell that words were counted.
+  return charged >= before.cost && used.completion >= before.completion
 }

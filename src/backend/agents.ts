@@ -7,6 +7,7 @@ import type { Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
 import { Socket, isIP } from 'node:net'
 import { http } from '../node-http.ts'
+import { PatientTimer } from '../sharing/patience.ts'
 
 export interface DialOptions {
   readonly url: URL
@@ -95,30 +96,21 @@ function bounded(
 }
 
 /**
- * Returns the function that must be called when the socket closes. When the time is over, the event loop looks once more
- * for what has come: this process may have stood still. If a step of connecting has been done meanwhile, the next one,
- * such as TLS, has the whole time again.
+ * Returns the function that must be called when the socket closes. If a step of connecting was done while this process stood
+ * still, the next one, such as TLS, has the whole time again.
  */
 export function boundConnecting(
   socket: Socket,
   connectMs: number,
   connected: 'connect' | 'secureConnect',
 ): () => void {
-  let late: NodeJS.Immediate | undefined
-  const timer = setTimeout(() => (late = setImmediate(fail)), connectMs)
-  const fail = () => {
+  const timer = new PatientTimer(() => {
     const error = new Error('connect time-out')
     socket.destroy(Object.assign(error, { code: 'ETIMEDOUT' }))
-  }
+  }, connectMs)
+  const clear = () => timer.clear()
   const goOn = () => {
-    if (!late) return
-    clearImmediate(late)
-    late = undefined
-    timer.refresh()
-  }
-  const clear = () => {
-    clearTimeout(timer)
-    clearImmediate(late)
+    if (timer.isLate) timer.refresh()
   }
   socket.once('lookup', goOn)
   socket.once('connect', goOn)

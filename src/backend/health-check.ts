@@ -7,6 +7,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Model, Target } from '../config/config.ts'
 import { codeOf } from '../errors.ts'
 import type { Log } from '../log.ts'
+import { PatientTimer } from '../sharing/patience.ts'
 import { getFrom } from './get.ts'
 import { saysLoading } from './report.ts'
 import type { ModelState, TargetState } from './target-state.ts'
@@ -25,13 +26,17 @@ export async function askHealth(
   { path, timeoutMs }: CheckSettings,
   ended: AbortSignal,
 ): Promise<Health> {
-  const signal = AbortSignal.any([ended, AbortSignal.timeout(timeoutMs)])
+  const late = new AbortController()
+  const timer = new PatientTimer(() => late.abort(), timeoutMs)
+  const signal = AbortSignal.any([ended, late.signal])
   try {
     const url = new URL(path, target.url)
     const answer = await getFrom(target, { url, connectMs: timeoutMs, signal })
     return healthOf(answer, await beginningOf(answer))
   } catch (error) {
     return { failure: signal.aborted ? 'time-out' : codeOf(error) || 'no answer' }
+  } finally {
+    timer.clear()
   }
 }
 

@@ -6,6 +6,7 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { GatewayError } from '../errors.ts'
+import { PatientTimer } from '../sharing/patience.ts'
 import type { Model } from '../config/config.ts'
 
 export interface DeadlineOptions {
@@ -31,9 +32,7 @@ export class Deadline {
   #isPaused = false
   #isOver = false
   readonly #total: NodeJS.Timeout
-  #silence: NodeJS.Timeout | undefined
-  /** The time is over; the event loop looks once more for what has come. */
-  #late: NodeJS.Immediate | undefined
+  #silence: PatientTimer | undefined
   readonly #parent: AbortSignal
   readonly #onParent = () => this.depart(this.#parent.reason)
   /** Reads what has already come, then calls `cancel`. */
@@ -64,7 +63,7 @@ export class Deadline {
   waiting(): void {
     this.#onDepart = undefined
     this.#isPaused = false
-    this.#hush()
+    this.#silence?.clear()
     const mayGoOn = this.signal.aborted && !this.#isOver
     if (mayGoOn) this.#controller = new AbortController()
   }
@@ -73,28 +72,27 @@ export class Deadline {
   asking(): void {
     this.waiting()
     if (this.#isOver) return
-    if (this.#firstMs !== undefined) this.#silence = setTimeout(this.#onSilence, this.#firstMs)
+    if (this.#firstMs !== undefined)
+      this.#silence = new PatientTimer(this.#onSilence, this.#firstMs)
   }
 
   /** The first content came: from now on silence is measured from event to event. */
   started(): void {
     this.#hasStarted = true
-    this.#hush()
+    this.#silence?.clear()
     // The first content may have paused the answer, if it has used up what is held for it.
-    if (!this.#isPaused) this.#silence = setTimeout(this.#onSilence, this.#idleMs)
+    if (!this.#isPaused) this.#silence = new PatientTimer(this.#onSilence, this.#idleMs)
   }
 
   /** An event came. Comments are not events: a server that is shutting down may send nothing else. Before the first content, no event counts. */
   heard(): void {
-    if (!this.#hasStarted) return
-    clearImmediate(this.#late)
-    this.#silence?.refresh()
+    if (this.#hasStarted) this.#silence?.refresh()
   }
 
   /** The client takes no data, so the backend's silence is not the backend's fault. */
   pause(): void {
     this.#isPaused = true
-    if (this.#hasStarted) this.#hush()
+    if (this.#hasStarted) this.#silence?.clear()
   }
 
   /** The client takes data again. */
@@ -121,7 +119,7 @@ export class Deadline {
 
   stop(): void {
     clearTimeout(this.#total)
-    this.#hush()
+    this.#silence?.clear()
     this.#parent.removeEventListener('abort', this.#onParent)
   }
 
@@ -131,15 +129,8 @@ export class Deadline {
     this.#controller.abort(reason)
   }
 
-  #hush(): void {
-    clearTimeout(this.#silence)
-    clearImmediate(this.#late)
-  }
-
   /** Another target may still be asked. */
-  readonly #onSilence = () => {
-    this.#late = setImmediate(() => this.#expire((reason) => this.#controller.abort(reason)))
-  }
+  readonly #onSilence = () => this.#expire((reason) => this.#controller.abort(reason))
 
   #expire(end: (reason: unknown) => void): void {
     const retry = !this.#generates

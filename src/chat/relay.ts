@@ -15,6 +15,7 @@ import { ClientLeft } from '../http/body.ts'
 import { heartbeat } from '../http/sse.ts'
 import type { StreamOut } from '../http/client-stream.ts'
 import type { StopReason } from '../ledger/hold.ts'
+import { PatientTimer } from '../sharing/patience.ts'
 import { isErrorBody } from './backend-status.ts'
 import { isUnwanted, untilQuiet } from './deadline.ts'
 import { forgetBody, incomplete, judgeEnding, outcome, terminal } from './generating.ts'
@@ -53,7 +54,7 @@ export class Relay {
   #isFlushDue = false
   #out: StreamOut | undefined
   #heartbeat: NodeJS.Timeout | undefined
-  #afterFinish: NodeJS.Timeout | undefined
+  #afterFinish: PatientTimer | undefined
   /** What came while the answer is paused. */
   #waiting: (() => void)[] | undefined
 
@@ -103,15 +104,15 @@ export class Relay {
     this.#out = out
     forgetBody(this.#generation, this.backend)
     const { heartbeatMs } = this.#generation
-    const beat = () => void (this.#isEnded || out.write(heartbeat))
-    if (heartbeatMs) this.#heartbeat = setInterval(beat, heartbeatMs)
+    if (heartbeatMs) this.#heartbeat = setInterval(() => void out.write(heartbeat), heartbeatMs)
     this.#flush()
     const ending = await this.#ended.promise
-    this.#release()
     this.#generation.deadline.stop()
     judgeEnding(this.#generation, ending)
     const frames = this.#takeFrames()
-    await this.#generation.run.finish(this.#outcome(ending))
+    // Meanwhile tokens may be counted, and the client hears that the stream lives.
+    const finished = this.#generation.run.finish(this.#outcome(ending))
+    await Promise.resolve(finished).finally(() => this.#release())
     const { cancelled } = this.#generation
     // A cancelled generation ends as cancelled, however its backend has ended since.
     const shown: Ending = cancelled ? { kind: 'failed', error: cancelled } : ending
@@ -165,7 +166,7 @@ export class Relay {
     }
     if (meter.finished && !this.#afterFinish) {
       deadline.finished()
-      this.#afterFinish = setTimeout(() => this.#end({ kind: 'complete' }), afterFinishMs)
+      this.#afterFinish = new PatientTimer(() => this.#end({ kind: 'complete' }), afterFinishMs)
     }
   }
 
@@ -279,7 +280,7 @@ export class Relay {
   }
 
   #release(): void {
-    clearTimeout(this.#afterFinish)
+    this.#afterFinish?.clear()
     clearInterval(this.#heartbeat)
     this.#signal.removeEventListener('abort', this.#onAbort)
   }

@@ -80,7 +80,10 @@ export async function loadConfig(
   if (problems.length > 0) return { problems, files: files.digests }
   const derived = derive(block(fitted.value), running)
   const keys = await schema.parseAsync(derived)
-  const config = resolveConfig(keys, { file, pems: pems.texts, plugins: all })
+  const ownSecrets = [...own.loaded.keys()].flatMap((key) => [
+    ...replacedValues(treeAt(tree, ['plugins', key])),
+  ])
+  const config = resolveConfig(keys, { file, pems: pems.texts, plugins: all, ownSecrets })
   const warnings = warningsOf(config).map((one) => ({
     file,
     ...positionAt(tree, one.path),
@@ -137,7 +140,8 @@ async function faultsOf(
 }
 
 /** The texts that came from the environment or a file: each may be a secret, whatever its key is. */
-function replacedValues(tree: Tree): ReadonlySet<string> {
+function replacedValues(tree: Tree | undefined): ReadonlySet<string> {
+  if (!tree) return new Set()
   if (tree.kind === 'scalar') return new Set(tree.replaced ? [String(tree.value)] : [])
   const children = tree.kind === 'list' ? tree.items : tree.entries.map(({ value }) => value)
   return new Set(children.flatMap((child) => [...replacedValues(child)]))

@@ -54,7 +54,7 @@ export interface HoldFields {
 
 export class Hold implements Linked<Hold> {
   readonly fields: HoldFields
-  /** For the ledger alone: set when the hold's work has ended. */
+  /** Set by the ledger alone, when the hold's work has ended. */
   settlement: Promise<Settled> | undefined
   // For the list of leases alone.
   isListed = false

@@ -98,7 +98,7 @@ export async function openListeners(
   }
 }
 
-/** The longest time for which the drain waits for requests that were sent before it: those have less of it to end. */
+/** How long requests that were sent before the drain began are still taken. What is taken so late has less time to end. */
 const catchUpMs = 15_000
 
 /** In place of a port that another process opens. */

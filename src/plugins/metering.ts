@@ -100,34 +100,34 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       isShort = isShadow && !isSliced && hold.amount < sizes.amount
       Object.assign(x.replyHeaders, limitHeaders(hold.fields.limits), low(hold.fields.available))
       const outputPerChoice = outputGranted(want, hold, isSliced)
-      const { slice } = config.hold
       const { read, gauge } = progressOf(x, want)
       hold.watch(read, gauge)
       if (isSliced && hold.amount >= sizes.min)
-        slices = slicesOf(gateway, x, { want, hold, slice, outputPerChoice })
+        slices = slicesOf(gateway, x, { want, hold, slice: config.hold.slice, outputPerChoice })
       x.granted = { holdId, amount: hold.amount, outputPerChoice, alarm: slices?.alarm }
     },
     done(outcome) {
       if (!hold || !x.want) return undefined
       const { want } = x
       const held = hold
+      const send = (settlement: Settlement) => {
+        void ledger.settle(held, settlement) // the reply is not awaited: the cost is known already
+        x.written = gateway.redis.written()
+      }
       // Called at once when the usage is known, else when its tokens are counted.
       const settle = (used: Used | undefined) => {
         const settlement = settlementOf(x, want, used, outcome)
         // Without shadow mode, the request's output would have been bounded, or stopped when its hold was used up.
         const wouldCut = held.wouldStop || (isShort && settlement.charge > held.amount)
         if (wouldCut) x.facts.wouldRefuse ??= 'insufficient_balance'
-        // The reply is not awaited, because the cost is known already.
-        void ledger.settle(held, settlement)
-        // A ledger that closes settles all open holds. Then this call changes nothing, and `progress` is what was settled.
-        if (used && held.progress !== settlement) noteCheckpoint(x, held)
-        x.written = gateway.redis.written()
+        // A ledger that closes has settled all open holds, each by its progress.
+        if (used && held.settlement) noteProgress(x, held)
+        send(settlement)
       }
       // Settles what the last checkpoint would store, because an unsettled hold would be renewed for ever.
       const giveUp = (error: unknown) => {
-        noteCheckpoint(x, held)
-        void ledger.settle(held, { ...held.progress, estimated: true })
-        x.written = gateway.redis.written()
+        noteProgress(x, held)
+        send({ ...held.progress, estimated: true })
         throw error
       }
       try {
@@ -158,7 +158,7 @@ function settlementOf(
 }
 
 /** Notes for log, metrics and a message's row that the request costs what its hold says, and no exact count. */
-function noteCheckpoint(x: Exchange, { progress: { charge: cost, ...tokens } }: Hold): void {
+function noteProgress(x: Exchange, { progress: { charge: cost, ...tokens } }: Hold): void {
   Object.assign(x.facts, { tokens, estimated: true, cost, basis: 'counted' })
 }
 

@@ -28,3 +28,33 @@ export async function soon(work: Promise<unknown>, ms: number): Promise<void> {
   await Promise.race([work.catch(() => undefined), patience])
   clearTimeout(timer)
 }
+
+/**
+ * A timer that blames nobody when this process stood still: when its time is over, the event loop looks once more for what
+ * has come, which may call `refresh` or `clear`; then `onEnd` is called.
+ */
+export class PatientTimer {
+  readonly #timer: NodeJS.Timeout
+  #late: NodeJS.Immediate | undefined
+
+  constructor(onEnd: () => void, ms: number) {
+    this.#timer = setTimeout(() => (this.#late = setImmediate(onEnd)), ms)
+  }
+
+  /** The time is over. */
+  get isLate(): boolean {
+    return this.#late !== undefined
+  }
+
+  /** The whole time again. */
+  refresh(): void {
+    clearImmediate(this.#late)
+    this.#late = undefined
+    this.#timer.refresh()
+  }
+
+  clear(): void {
+    clearTimeout(this.#timer)
+    clearImmediate(this.#late)
+  }
+}

@@ -6,6 +6,7 @@ import type { FileContents } from '../config/read-files.ts'
 import type { Fixed } from '../config/restart.ts'
 import type { WorkerPlace } from '../config/workers.ts'
 import { messageOf } from '../errors.ts'
+import { PatientTimer } from '../sharing/patience.ts'
 
 /** Set in a worker's environment. */
 export const taskVariable = 'TOLLGATE_WORKER'
@@ -77,13 +78,14 @@ export class Channel {
     const id = ++this.#last
     const waiting = Promise.withResolvers<unknown>()
     this.#waiting.set(id, waiting)
-    const timer = setTimeout(() => waiting.reject(new NoAnswer(`no answer to ${name}`)), boundMs)
+    const fail = () => waiting.reject(new NoAnswer(`no answer to ${name}`))
+    const timer = new PatientTimer(fail, boundMs)
     try {
       // Without a callback, a send to a process that ends just now is an error that ends this one.
       this.#pipe.send?.({ id, ask: name, payload } satisfies Question, nothing)
       return await waiting.promise
     } finally {
-      clearTimeout(timer)
+      timer.clear()
       this.#waiting.delete(id)
     }
   }

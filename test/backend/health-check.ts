@@ -29,6 +29,7 @@ import { freePort } from '../fixtures/free-port.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { listenOn } from '../fixtures/listen.ts'
 import { modelOf, targetOf } from '../fixtures/target.ts'
+import { standStill } from '../fixtures/stand-still.ts'
 import { soon, until } from '../fixtures/until.ts'
 
 const hour = 3_600_000
@@ -84,6 +85,14 @@ t.test('a target that is not reached, or says nothing in time, has failed', asyn
     t.same(await asked, { failure: 'time-out' })
     await until(() => backend.open === 0)
   }
+})
+
+t.test('an answer that came while the gateway stood still has come in time', async (t) => {
+  const backend = await startBackend(t, ({ res }) => {
+    res.end('{}')
+    standStill(300)
+  })
+  t.equal(await askHealth(targetOf(backend.url), { ...settings, timeoutMs: 200 }, signal), 'passed')
 })
 
 t.test('it asks at the root of the host, with the key, over the trusted TLS', async (t) => {

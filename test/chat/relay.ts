@@ -6,6 +6,8 @@ import { mock } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
+import { z } from 'zod'
+import type { Plugin } from '../../src/plugin.ts'
 import type { Call } from '../fixtures/backend.ts'
 import { chat, endless } from '../fixtures/backend-model.ts'
 import { captured, pause, replay, sse } from '../fixtures/backend-scripts.ts'
@@ -325,6 +327,30 @@ t.test(
     t.match(text, /"finish_reason":"stop".*\[DONE\]/s)
   },
 )
+
+t.test('while its tokens are counted at the end, a stream has heartbeats', async (t) => {
+  const counted = Promise.withResolvers<void>()
+  const slow: Plugin = {
+    name: 'slow',
+    schema: z.strictObject({}),
+    setup: () => ({
+      begin: ({ route }) => (route.metered ? { done: () => counted.promise } : undefined),
+    }),
+  }
+  const yaml = 'limits: { heartbeat: 20ms }'
+  const { backend, stream } = await chatPath(t, { yaml, ownPlugins: [slow] })
+  backend.on(sse([word + finish + reported]))
+  const answer = await stream()
+  let text = ''
+  const reading = (async () => {
+    for await (const bytes of answer.body ?? []) text += Buffer.from(bytes).toString('latin1')
+  })()
+  await until(() => text.endsWith(':\n:\n'))
+  t.notMatch(text, 'DONE')
+  counted.resolve()
+  await reading
+  t.match(text, /data: \[DONE\]\n\n$/)
+})
 
 /** Resolves when the value has not changed for many turns of the event loop, on which the whole test runs. */
 async function untilSame(look: () => unknown): Promise<void> {

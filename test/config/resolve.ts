@@ -17,6 +17,7 @@ const resolved = (file: object) => {
       ['/k', 'KEY'],
     ]),
     plugins: all,
+    ownSecrets: [],
   })
 }
 

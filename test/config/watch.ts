@@ -2,11 +2,10 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { mkdir, rename, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { mock } from 'node:test'
-import { setImmediate as turn } from 'node:timers/promises'
 import { digestsNow } from '../../src/config/read-files.ts'
 import type { FileDigests } from '../../src/config/read-files.ts'
 import { createLook, watchFiles } from '../../src/config/watch.ts'
+import { endsByHand } from '../fixtures/hand-clock.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 import { until } from '../fixtures/until.ts'
 
@@ -124,13 +123,5 @@ t.test('it stops, also when a reload that it has begun never ends', async (t) =>
   const watch = watchFiles({ files: () => files, isOn: () => true, onChange, everyMs: 10 })
   await writeFile(file, 'b')
   await until(() => hasBegun)
-  mock.timers.enable({ apis: ['setTimeout'] })
-  t.teardown(() => mock.timers.reset())
-  let hasStopped = false
-  void watch.stop().then(() => (hasStopped = true))
-  for (let i = 0; i < 1000 && !hasStopped; i++) {
-    mock.timers.tick(1000)
-    await turn()
-  }
-  t.ok(hasStopped)
+  t.ok(await endsByHand(t, () => watch.stop(), 1000))
 })

@@ -97,7 +97,7 @@ t.test('the gateway takes its configuration, and has time to drain', async (t) =
   t.equal(admin.listen.host, '0.0.0.0', 'probes come from outside')
   const seconds = Number(at(container, 'lifecycle.preStop.sleep.seconds'))
   const grace = Number(at(pod, 'spec.terminationGracePeriodSeconds'))
-  t.ok(grace >= seconds + drainMs / 1000 + 10, `${grace} s for ${seconds} s and ${drainMs} ms`)
+  t.ok(grace >= seconds + drainMs / 1000 + 30, `${grace} s for ${seconds} s and ${drainMs} ms`)
 })
 
 t.test('probes ask the routes of the admin listener', async (t) => {

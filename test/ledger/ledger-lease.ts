@@ -21,6 +21,7 @@ import {
 } from '../fixtures/ledger.ts'
 import type { OpenOptions } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
+import { standStill } from '../fixtures/stand-still.ts'
 import { until } from '../fixtures/until.ts'
 
 const page = { limit: 100, order: 'asc' } as const
@@ -94,14 +95,13 @@ t.test('6 a gateway frozen past its lease opens its hold again for what is left'
   const hold = await frozen.ledger.admit(request(caller, 400))
   spend(hold, { charge: 120 })
   await untilRow(link, hold, '400 120 ')
-  const pause = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * leaseMs)
-  pause()
+  standStill(2 * leaseMs)
   t.match(await ledger.balance(caller.ref), { balance: 880, reserved: 0 }, 'it was reaped')
   await untilRow(link, hold, '280 ')
   t.equal(hold.amount, 400)
   spend(hold, { charge: 170 })
   await untilRow(link, hold, '280 170 ')
-  pause()
+  standStill(2 * leaseMs)
   t.match(
     await ledger.balance(caller.ref),
     { balance: 830, reserved: 0 },
@@ -167,7 +167,7 @@ t.test('6 a frozen gateway whose money went elsewhere stops its backend', async 
   spend(hold, { charge: 120 })
   await untilRow(link, hold, '400 120 ')
   const stopped = new Promise((resolve) => hold.onStop(resolve))
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * leaseMs)
+  standStill(2 * leaseMs)
   // In the same turn, before the timers of the frozen gateway.
   await ledger.admit(request(caller, 280))
   t.equal(await stopped, 'insufficient_balance')

@@ -24,8 +24,8 @@ export const operatorMutants: readonly Mutant[] = [
   one('listeners/first-byte.ts', 'socket.setTimeout(0, end)', ''),
   one(
     'log.ts',
-    'hidden.set(secret, JSON.stringify(secret).slice(1, -1))',
-    'hidden.set(secret, secret)',
+    'const one = [secret, JSON.stringify(secret).slice(1, -1)] as const',
+    'const one = [secret, secret] as const',
   ),
   one('log.ts', 'hidden.clear()', ''),
   one('plugins/metering.ts', 'doneEnds: true,', ''),

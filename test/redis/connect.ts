@@ -15,6 +15,7 @@ import { startDelayProxy } from '../fixtures/delay-proxy.ts'
 import { freePort } from '../fixtures/free-port.ts'
 import { clientTls, tlsFiles } from '../fixtures/redis-node.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
+import { standStill } from '../fixtures/stand-still.ts'
 import { until } from '../fixtures/until.ts'
 
 const at = (path: string): RedisConfig & { kind: 'single' } => ({
@@ -96,7 +97,7 @@ t.test('closed while TLS shakes hands: a connection that fails twice ends nothin
     await next((listener) => client.stream.once('connect', listener))
     client.disconnect()
     // Redis takes the end as a fault of TLS: its certificate, which is refused here, and its alert are read at once.
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20)
+    standStill(20)
     await ended
     t.match(errors, [{ code: 'DEPTH_ZERO_SELF_SIGNED_CERT' }])
   }

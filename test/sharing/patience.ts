@@ -1,7 +1,12 @@
-import { getEventListeners } from 'node:events'
+import { getEventListeners, once } from 'node:events'
+import { connect, createServer } from 'node:net'
+import type { Socket } from 'node:net'
 import { mock } from 'node:test'
 import t from 'tap'
-import { soon, unlessAborted, within } from '../../src/sharing/patience.ts'
+import { PatientTimer, soon, unlessAborted, within } from '../../src/sharing/patience.ts'
+import { listenOn } from '../fixtures/listen.ts'
+import { standStill } from '../fixtures/stand-still.ts'
+import { until } from '../fixtures/until.ts'
 
 const never = new Promise<never>(() => {})
 const broken = async () => {
@@ -62,4 +67,30 @@ t.test('soon and within leave no timer behind', async (t) => {
   await soon(broken(), 1e6)
   await within(Promise.resolve(), 1e6, 'it')
   t.equal(timers(), before)
+})
+
+t.test('a timer that is late looks once more for what has come, and may begin again', async (t) => {
+  const server = createServer()
+  const { port } = await listenOn(t, server)
+  const client = connect(port)
+  t.teardown(() => client.destroy())
+  const [socket] = (await once(server, 'connection')) as [Socket]
+  const ended: string[] = []
+  const timer = new PatientTimer(() => ended.push('read'), 20)
+  const cleared = new PatientTimer(() => ended.push('cleared'), 20)
+  const unread = new PatientTimer(() => ended.push('unread'), 20)
+  const read = once(client, 'data').then(() => {
+    t.ok(timer.isLate)
+    timer.refresh()
+    t.notOk(timer.isLate)
+    cleared.clear()
+    t.strictSame(ended, [])
+  })
+  socket.write('x')
+  standStill(50)
+  await read
+  await until(() => ended.includes('read'))
+  t.strictSame(ended, ['unread', 'read'])
+  timer.clear()
+  unread.clear()
 })

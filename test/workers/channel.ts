@@ -1,6 +1,8 @@
 import { EventEmitter } from 'node:events'
+import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import { Channel, NoAnswer } from '../../src/workers/channel.ts'
+import { standStill } from '../fixtures/stand-still.ts'
 
 /** Two ends; what one sends, the other receives. */
 function pipes() {
@@ -44,4 +46,14 @@ t.test('when the other side goes, who waits is told', async (t) => {
   await t.rejects(asked, { message: /has gone/ })
   a.connected = false
   await t.rejects(one.ask('any'), { message: /has gone/ })
+})
+
+t.test('an answer that came while this process stood still has come in time', async (t) => {
+  const [a, b] = pipes()
+  const one = new Channel(a, {})
+  t.ok(new Channel(b, { double: (n) => Number(n) * 2 }))
+  const asked = one.ask('double', 4, 20)
+  await turn()
+  standStill(50)
+  t.equal(await asked, 8)
 })
