@@ -290,6 +290,5 @@ export function secretsOf(config: Config): string[] {
   const { pepper } = accountSettings.of(config)
   const ofLogin = portalSettings.of(config).oidc?.client_secret ?? ''
   const ours = [admin.token, pepper, ofLogin, ...secretsOfRedis(redis), ...storeSecrets(store)]
-  const all = [...ours, ...config.ownSecrets, ...targets.flatMap(secretsOfTarget)]
-  return all.filter((secret) => secret !== '')
+  return [...ours, ...targets.flatMap(secretsOfTarget)].filter((secret) => secret !== '')
 }

@@ -43,15 +43,7 @@ const leastSecret = 8
 export function createLog({ secrets = [], ...options }: LogOptions): Log {
   const output = options.write ? undefined : openLogOutput()
   const sink = options.write ?? ((line: string) => output?.write(line))
-  /** As it is, and escaped as it is in a line, because a line is JSON. */
-  let hidden = new Map<string, string>()
-  const hide = (secret: string) => {
-    if (secret.length < leastSecret) return
-    const one = [secret, JSON.stringify(secret).slice(1, -1)] as const
-    // The longest first: one may begin another, whose rest would be left.
-    hidden = new Map([...hidden, one].toSorted(([a], [b]) => b.length - a.length))
-  }
-  for (const secret of secrets) hide(secret)
+  let hidden = hiding(secrets)
   let { format } = options
   let least = levels.indexOf(options.level)
   const write = (at: Level, fields: object, message: string) => {
@@ -65,14 +57,15 @@ export function createLog({ secrets = [], ...options }: LogOptions): Log {
     info: (fields, message) => write('info', fields, message),
     warn: (fields, message) => write('warn', fields, message),
     error: (fields, message) => write('error', fields, message),
-    hide,
+    hide(secret) {
+      if (!hidden.has(secret)) hidden = hiding([...hidden.keys(), secret])
+    },
     masked: (text) => mask(text, hidden.keys()),
     forward: (lines) => sink(lines),
     adjust(next) {
       least = levels.indexOf(next.level)
       format = next.format ?? format
-      hidden.clear()
-      for (const secret of next.secrets ?? []) hide(secret)
+      hidden = hiding(next.secrets ?? [])
     },
     get dropped() {
       return output?.dropped ?? 0
@@ -81,8 +74,18 @@ export function createLog({ secrets = [], ...options }: LogOptions): Log {
   }
 }
 
+/**
+ * The texts to mask, each also as it is escaped in a line, because a line is JSON. The longest first: one may begin another,
+ * whose rest would be left.
+ */
+export function hiding(secrets: readonly string[]): ReadonlyMap<string, string> {
+  const long = new Set(secrets.filter(({ length }) => length >= leastSecret))
+  const sorted = [...long].toSorted((a, b) => b.length - a.length)
+  return new Map(sorted.map((one) => [one, JSON.stringify(one).slice(1, -1)]))
+}
+
 /** To look first takes a fifth of the time: most lines have no secret. */
-function mask(text: string, secrets: Iterable<string>): string {
+export function mask(text: string, secrets: Iterable<string>): string {
   let masked = text
   for (const secret of secrets) {
     if (masked.includes(secret)) masked = masked.replaceAll(secret, '***')

@@ -132,37 +132,34 @@ export class Editions {
       return { ...unchanged, changes, contents }
     const wanted = await complete(withRunning(loaded.config, running.config))
     const next = build(wanted, withoutRestart(running, loaded))
-    const refused = (error: unknown) => invalid([problemOf(error, loaded, next.log)])
-    const edition = await this.#open(next, [...builtIn, ...loaded.ownPlugins], refused)
-    const drop = () => void edition.close().catch(() => undefined)
+    this.#opening.add(wanted)
     try {
-      const take = this.listeners.prepare(edition)
-      return { changes, contents, drop, commit: () => this.#take(edition, take) }
+      const ready = await this.#open(next, [...builtIn, ...loaded.ownPlugins])
+      return { changes, contents, ...ready }
     } catch (error) {
-      const refusal = refused(error)
-      drop()
-      throw refusal
+      // While its secrets are masked.
+      throw invalid([problemOf(error, loaded, next.log)])
+    } finally {
+      this.#opening.delete(wanted)
     }
   }
 
   async #open(
     gateway: Gateway,
     list: readonly Plugin[],
-    refused: (error: unknown) => GatewayError,
-  ): Promise<Edition> {
+  ): Promise<Pick<PreparedReload, 'commit' | 'drop'>> {
     const { config, log } = gateway
-    this.#opening.add(config)
     for (const secret of this.#options.secretsOf(config)) log.hide(secret)
     const onClosed = (edition: Edition, error?: unknown) => this.#forget(edition, error)
+    const edition = await Edition.open(gateway, list, onClosed)
+    this.#alive.add(edition)
+    const drop = () => void edition.close().catch(() => undefined)
     try {
-      const edition = await Edition.open(gateway, list, onClosed)
-      this.#alive.add(edition)
-      return edition
+      const take = this.listeners.prepare(edition)
+      return { drop, commit: () => this.#take(edition, take) }
     } catch (error) {
-      // While its secrets are masked.
-      throw refused(error)
-    } finally {
-      this.#opening.delete(config)
+      drop()
+      throw error
     }
   }
 

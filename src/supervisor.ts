@@ -45,7 +45,7 @@ const startingMs = 5000
 const answerMs = 2000
 /** How often the supervisor notes what the workers have counted. */
 const noteEveryMs = 5000
-/** How long the workers may settle and close after `drain`: more than all the bounds of those steps together. */
+/** How long the workers may settle and close after `drain`: a reload that hangs, the plugins and the ledger may take 5 s each. */
 const settlingMs = 30_000
 
 export async function startSupervisor(

@@ -17,7 +17,6 @@ import { secretsOf, startGateway } from './gateway.ts'
 import type { RunningGateway } from './gateway.ts'
 import { loadFile } from './load-file.ts'
 import { createLog } from './log.ts'
-import type { Log } from './log.ts'
 import type { PreparedReload } from './reload.ts'
 import { collectStartGarbage } from './start-garbage.ts'
 import { conditionOf, measureTargets, reportTargets } from './upkeep.ts'
@@ -59,18 +58,18 @@ export async function runWorker(io: Io): Promise<number> {
   }
   const loaded = await load()
   await using keeping = new AsyncDisposableStack()
-  let log: Log | undefined
+  let masked = (text: string) => text
   try {
     if ('problems' in loaded) throw new Error(loaded.problems.map(formatProblem).join('\n'))
     const first = asRunning(loaded, task)
     const { level } = first.config.log
     const secrets = secretsOf(first.config)
-    const opened = createLog({ level, format, secrets, worker: number })
-    log = opened
-    keeping.defer(() => opened.close())
+    const log = createLog({ level, format, secrets, worker: number })
+    masked = (text) => log.masked(text)
+    keeping.defer(() => log.close())
     const role = { is: 'worker', port, redisSocket } as const
     collectStartGarbage()
-    const options = { ...first, log: opened, load, version: version(), role }
+    const options = { ...first, log, load, version: version(), role }
     const gateway = await startGateway(first.config, options)
     serving.gateway = gateway
     const { address, port: listened } = gateway.listeners.public
@@ -82,9 +81,8 @@ export async function runWorker(io: Io): Promise<number> {
     if (process.connected) await channel.ask('ended', await gateway.metrics.json())
     return exit.ok
   } catch (error) {
-    const why = messageOf(error)
     // The supervisor prints it, and may no longer know the secrets of a configuration that a stream here has used until now.
-    await channel.ask('failed', log?.masked(why) ?? why).catch(() => undefined)
+    await channel.ask('failed', masked(messageOf(error))).catch(() => undefined)
     return exit.failed
   } finally {
     if (process.connected) process.disconnect?.()

@@ -179,7 +179,7 @@ t.test('a reload that hangs does not keep a gateway from its end', async (t) => 
   })
   void editions.reload('test')
   await loading.promise
-  t.ok(await endsByHand(t, () => editions.close(), 5000))
+  t.ok(await endsByHand(t, () => editions.close()))
 })
 
 t.test('what needs a restart stays as it is and is told; the rest applies', async (t) => {

@@ -107,12 +107,13 @@ t.test('a key that only a stream still uses is masked on stderr, too', async (t)
   await writeFile(
     own,
     `import { z } from 'tollgate/plugin'
+    const ending = Promise.withResolvers()
     const setup = ({ config }) => ({
       async close() {
         const { key } = config.models.get('m').targets[0]
-        if (!process.env.TOLLGATE_WORKER || key !== 'first-secret') return
-        // So that it is still closing when the worker ends.
-        await new Promise((resolve) => setTimeout(resolve, 300))
+        if (key !== 'first-secret') return ending.resolve()
+        if (!process.env.TOLLGATE_WORKER) return
+        await ending.promise
         throw new Error(key + ' is stuck')
       },
     })
@@ -128,6 +129,8 @@ t.test('a key that only a stream still uses is masked on stderr, too', async (t)
   await gateway.rewrite(yaml('second-secret'))
   t.equal((await gateway.admin('POST', 'reload')).status, 200)
   const stopped = gateway.stop()
+  // Until both workers drain: then the old configuration, when its stream ends, is closed with the new one. Eight requests
+  // reach both.
   const headers = { authorization: `Bearer ${key}`, connection: 'close' }
   const isServed = () =>
     fetch(`${gateway.url}/v1/models`, { headers }).then(

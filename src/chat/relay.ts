@@ -110,9 +110,11 @@ export class Relay {
     this.#generation.deadline.stop()
     judgeEnding(this.#generation, ending)
     const frames = this.#takeFrames()
-    // Meanwhile tokens may be counted, and the client hears that the stream lives.
-    const finished = this.#generation.run.finish(this.#outcome(ending))
-    await Promise.resolve(finished).finally(() => this.#release())
+    try {
+      await this.#generation.run.finish(this.#outcome(ending)) // may count: heartbeats go on
+    } finally {
+      this.#release()
+    }
     const { cancelled } = this.#generation
     // A cancelled generation ends as cancelled, however its backend has ended since.
     const shown: Ending = cancelled ? { kind: 'failed', error: cancelled } : ending
@@ -286,8 +288,7 @@ export class Relay {
   }
 
   #outcome(ending: Ending): Outcome {
-    const failure = ending.kind === 'failed' ? ending.error : undefined
-    const error = this.#generation.cancelled ?? failure
+    const error = this.#generation.cancelled ?? ('error' in ending ? ending.error : undefined)
     return {
       ...outcome(this.#generation, 200),
       clientLeft: ending.kind === 'left' || this.#out?.left === true,

@@ -131,8 +131,6 @@ export interface Config {
   readonly plans: ReadonlyMap<string, Plan>
   /** Each plugin's parsed block, by name; a plugin that is switched off has no entry. */
   readonly plugins: ReadonlyMap<string, unknown>
-  /** Texts from the environment or a file in the blocks of the operator's own plugins: each may be a secret. */
-  readonly ownSecrets: readonly string[]
   readonly limits: Limits
   /** When the file is read again without being asked: when it has changed, or never. */
   readonly reload: 'watch' | 'signal'

@@ -80,10 +80,7 @@ export async function loadConfig(
   if (problems.length > 0) return { problems, files: files.digests }
   const derived = derive(block(fitted.value), running)
   const keys = await schema.parseAsync(derived)
-  const ownSecrets = [...own.loaded.keys()].flatMap((key) => [
-    ...replacedValues(treeAt(tree, ['plugins', key])),
-  ])
-  const config = resolveConfig(keys, { file, pems: pems.texts, plugins: all, ownSecrets })
+  const config = resolveConfig(keys, { file, pems: pems.texts, plugins: all })
   const warnings = warningsOf(config).map((one) => ({
     file,
     ...positionAt(tree, one.path),
@@ -140,8 +137,7 @@ async function faultsOf(
 }
 
 /** The texts that came from the environment or a file: each may be a secret, whatever its key is. */
-function replacedValues(tree: Tree | undefined): ReadonlySet<string> {
-  if (!tree) return new Set()
+function replacedValues(tree: Tree): ReadonlySet<string> {
   if (tree.kind === 'scalar') return new Set(tree.replaced ? [String(tree.value)] : [])
   const children = tree.kind === 'list' ? tree.items : tree.entries.map(({ value }) => value)
   return new Set(children.flatMap((child) => [...replacedValues(child)]))
@@ -166,10 +162,9 @@ async function ownPlugins(
   const digests = new Map<string, string>()
   const findings: SchemaFinding[] = []
   const names = new Set(builtIn.map(({ name }) => name))
-  for (const { key } of block?.kind === 'map' ? block.entries : []) {
+  for (const { key, value } of block?.kind === 'map' ? block.entries : []) {
     if (!/^(\.{1,2})?\//.test(key)) continue
-    const value = treeAt(tree, ['plugins', key])
-    if (value?.kind === 'scalar' && value.value === false) {
+    if (value.kind === 'scalar' && value.value === false) {
       loaded.set(key, { name: key, schema: z.literal(false) })
       continue
     }

@@ -22,7 +22,6 @@ export interface Origin {
   readonly pems: ReadonlyMap<string, string>
   /** By the plugin's key in the file: its name, or the path of an operator's own plugin. */
   readonly plugins: ReadonlyMap<string, PluginKeys>
-  readonly ownSecrets: readonly string[]
 }
 
 export function resolveConfig(keys: GatewayKeys, origin: Origin): Config {
@@ -44,7 +43,6 @@ export function resolveConfig(keys: GatewayKeys, origin: Origin): Config {
     models,
     plans: resolvePlans(keys.plans, models),
     plugins: resolvePlugins(keys.plugins, origin),
-    ownSecrets: origin.ownSecrets,
     limits: named(limits, keys.limits),
     reload: keys.reload,
     log: keys.log,

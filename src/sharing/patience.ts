@@ -1,5 +1,5 @@
 // Waits for work that may hang, such as a call to a store, but not for ever. Work that is no longer waited for goes on,
-// and its result is ignored.
+// and its result is ignored. And a timer for who must not be blamed when it was this process that stood still.
 
 /** Throws the signal's reason when the signal aborts first. */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {

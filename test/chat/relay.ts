@@ -14,6 +14,7 @@ import { captured, pause, replay, sse } from '../fixtures/backend-scripts.ts'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
 import type { ChatPathOptions } from '../fixtures/chat-path.ts'
 import { eventsOf } from '../fixtures/sse-events.ts'
+import { standStill } from '../fixtures/stand-still.ts'
 import { until } from '../fixtures/until.ts'
 
 const word = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
@@ -327,6 +328,22 @@ t.test(
     t.match(text, /"finish_reason":"stop".*\[DONE\]/s)
   },
 )
+
+t.test('a usage that came while the gateway stood still has come in time', async (t) => {
+  const { backend, stream, spent } = await chatPath(t)
+  const calls: Call[] = []
+  backend.on((call) => {
+    calls.push(call)
+    call.res.writeHead(200, { 'content-type': 'text/event-stream' })
+    call.res.write(word + finish)
+  })
+  const reading = (await stream()).body?.getReader()
+  await reading?.read()
+  calls[0]?.res.end(reported)
+  standStill(2100)
+  while (!(await reading?.read())?.done);
+  t.equal(await spent(), 3007)
+})
 
 t.test('while its tokens are counted at the end, a stream has heartbeats', async (t) => {
   const counted = Promise.withResolvers<void>()

@@ -139,19 +139,6 @@ t.test('a missing, binary or unreadable file is one problem', async (t) => {
   t.match(binary, { problems: [{ line: 1, message: /not UTF-8/ }] })
 })
 
-t.test('what an own plugin gets from the environment may be a secret', async (t) => {
-  const yaml = `models: {demo: {targets: [demo]}}
-data: '\${DATA}'
-plugins: {./own.ts: {token: '\${TOKEN}', name: plain}}
-`
-  const schema = z.strictObject({ token: z.string(), name: z.string() })
-  const loaded = await loadConfig(await write(t, yaml), [], {
-    env: { TOKEN: 'of the plugin', DATA: '/data' },
-    loadPlugin: async () => ({ name: 'own', schema }),
-  })
-  t.match(loaded, { config: { ownSecrets: ['of the plugin'] } })
-})
-
 t.test("a plugin of one's own cannot crash the loader", async (t) => {
   const throwing = z.unknown().transform(() => {
     throw new Error('broken schema')

@@ -17,7 +17,6 @@ const resolved = (file: object) => {
       ['/k', 'KEY'],
     ]),
     plugins: all,
-    ownSecrets: [],
   })
 }
 

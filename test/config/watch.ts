@@ -123,5 +123,5 @@ t.test('it stops, also when a reload that it has begun never ends', async (t) =>
   const watch = watchFiles({ files: () => files, isOn: () => true, onChange, everyMs: 10 })
   await writeFile(file, 'b')
   await until(() => hasBegun)
-  t.ok(await endsByHand(t, () => watch.stop(), 1000))
+  t.ok(await endsByHand(t, () => watch.stop()))
 })

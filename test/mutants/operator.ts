@@ -24,10 +24,15 @@ export const operatorMutants: readonly Mutant[] = [
   one('listeners/first-byte.ts', 'socket.setTimeout(0, end)', ''),
   one(
     'log.ts',
-    'const one = [secret, JSON.stringify(secret).slice(1, -1)] as const',
-    'const one = [secret, secret] as const',
+    'return new Map(sorted.map((one) => [one, JSON.stringify(one).slice(1, -1)]))',
+    'return new Map(sorted.map((one) => [one, one]))',
   ),
-  one('log.ts', 'hidden.clear()', ''),
+  one('log.ts', 'hidden = hiding(next.secrets ?? [])', ''),
+  one(
+    'log.ts',
+    'const sorted = [...long].toSorted((a, b) => b.length - a.length)',
+    'const sorted = [...long]',
+  ),
   one('plugins/metering.ts', 'doneEnds: true,', ''),
   one(
     'log-output.ts',

@@ -3,6 +3,7 @@
 
 import { codeOf, GatewayError } from '../../errors.ts'
 import { unreached } from '../../backend/outgoing-request.ts'
+import { hiding, mask } from '../../log.ts'
 import { unlessAborted } from '../../sharing/patience.ts'
 import { clean } from '../table.ts'
 
@@ -35,8 +36,6 @@ export interface ExaminationOptions {
   tell(finding: Finding): void
 }
 
-/** Shorter secrets are not masked: a target's header may have the value `chat`, which many lines contain. */
-const leastSecret = 8
 const mostDetail = 400
 
 export class Examination {
@@ -100,11 +99,8 @@ export class Examination {
   }
 
   #plain(text: string): string {
-    let plain = text
-    for (const secret of this.#options.secrets) {
-      if (secret.length >= leastSecret) plain = plain.replaceAll(secret, '***')
-    }
-    return clean(plain.replaceAll(/\s+/g, ' ').trim().slice(0, mostDetail))
+    const masked = mask(text, hiding(this.#options.secrets).keys())
+    return clean(masked.replaceAll(/\s+/g, ' ').trim().slice(0, mostDetail))
   }
 }
 
