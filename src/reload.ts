@@ -137,7 +137,7 @@ export class Editions {
       const ready = await this.#open(next, [...builtIn, ...loaded.ownPlugins])
       return { changes, contents, ...ready }
     } catch (error) {
-      // While its secrets are masked.
+      // Made before `finally`: until then the log masks this configuration's secrets.
       throw invalid([problemOf(error, loaded, next.log)])
     } finally {
       this.#opening.delete(wanted)

@@ -45,7 +45,7 @@ const startingMs = 5000
 const answerMs = 2000
 /** How often the supervisor notes what the workers have counted. */
 const noteEveryMs = 5000
-/** How long the workers may settle and close after `drain`: a reload that hangs, the plugins and the ledger may take 5 s each. */
+/** How long the workers may settle and close after `drain`. The last streams, a reload that hangs, the plugins and the ledger may take 5 s each; the rest is for a slow machine. */
 const settlingMs = 30_000
 
 export async function startSupervisor(
