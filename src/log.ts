@@ -74,18 +74,23 @@ export function createLog({ secrets = [], ...options }: LogOptions): Log {
   }
 }
 
+/** The text with the secrets masked, but for very short ones. */
+export function withoutSecrets(text: string, secrets: readonly string[]): string {
+  return mask(text, hiding(secrets).keys())
+}
+
 /**
  * The texts to mask, each also as it is escaped in a line, because a line is JSON. The longest first: one may begin another,
  * whose rest would be left.
  */
-export function hiding(secrets: readonly string[]): ReadonlyMap<string, string> {
+function hiding(secrets: readonly string[]): ReadonlyMap<string, string> {
   const long = new Set(secrets.filter(({ length }) => length >= leastSecret))
   const sorted = [...long].toSorted((a, b) => b.length - a.length)
   return new Map(sorted.map((one) => [one, JSON.stringify(one).slice(1, -1)]))
 }
 
 /** To look first takes a fifth of the time: most lines have no secret. */
-export function mask(text: string, secrets: Iterable<string>): string {
+function mask(text: string, secrets: Iterable<string>): string {
   let masked = text
   for (const secret of secrets) {
     if (masked.includes(secret)) masked = masked.replaceAll(secret, '***')

@@ -111,7 +111,7 @@ export class Relay {
     judgeEnding(this.#generation, ending)
     const frames = this.#takeFrames()
     try {
-      await this.#generation.run.finish(this.#outcome(ending)) // may count: heartbeats go on
+      await this.#generation.run.finish(this.#outcome(ending)) // counts tokens; heartbeats go on
     } finally {
       this.#release()
     }

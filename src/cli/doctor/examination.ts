@@ -3,7 +3,7 @@
 
 import { codeOf, GatewayError } from '../../errors.ts'
 import { unreached } from '../../backend/outgoing-request.ts'
-import { hiding, mask } from '../../log.ts'
+import { withoutSecrets } from '../../log.ts'
 import { unlessAborted } from '../../sharing/patience.ts'
 import { clean } from '../table.ts'
 
@@ -99,7 +99,7 @@ export class Examination {
   }
 
   #plain(text: string): string {
-    const masked = mask(text, hiding(this.#options.secrets).keys())
+    const masked = withoutSecrets(text, this.#options.secrets)
     return clean(masked.replaceAll(/\s+/g, ' ').trim().slice(0, mostDetail))
   }
 }
