@@ -10,6 +10,7 @@ import { ask } from './client.ts'
 import type { Answered, Leaving } from './client.ts'
 import { modeOf } from './models.ts'
 import type { Mount, Strategy } from './strategy.ts'
+import { inFlightTokens, runawayTokens } from './truth.ts'
 import type { Truth } from './truth.ts'
 import type { World } from './world.ts'
 
@@ -31,10 +32,6 @@ export interface Result {
 }
 
 const manyTokens = 20_000_000
-/** Tokens that a backend may still generate after its client has left, until it stops. */
-const inFlightTokens = 100
-/** Far more tokens than the strategies against a boundless backend ask for. */
-const runawayTokens = 1000
 /** Twice the 16 tokens that they ask for, plus 64. */
 const plausibleTokens = 96
 /** The error of counting in pieces, for a client that left before a report: a cut word is a token more or less. */

@@ -4,6 +4,8 @@
 import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Call, Json } from './backend.ts'
+import { readsOn } from './models.ts'
+import { inFlightTokens, runawayTokens } from './truth.ts'
 
 const words =
   'time year people way day man thing woman life child world school state family student group country problem hand part place case week company system program question work government number'.split(
@@ -20,6 +22,8 @@ const gapAsked = /^gap:(\d+)$/
 const paddingBytes = 32 * 1024
 /** Time to leave: between the last content and the finish, and between the finish and the usage. */
 const tailMs = 40
+/** How long the backend waits for the gateway to hang up on what nobody wants, before it goes on. */
+const hangUpMs = 10_000
 /** A mark on the last content, since a thief who knows the bound can tell that it is the last. */
 export const lastMark = 'fp_last'
 
@@ -32,10 +36,15 @@ export async function stream(call: Call): Promise<void> {
   const gap = Number(gapAsked.exec(String(call.body['user']))?.[1] ?? gapMs)
   if (mode.pace === 'silent') await once(res, 'close')
   const isHere = await think(call)
+  let hangingUp: Promise<unknown> | undefined
   for (let done = 0; isHere && done < output;) {
     const tokens = Math.min(chunkTokens, output - done)
     done += tokens
     await wait(call, gap)
+    // A gateway that gets no CPU must not look like one that reads on for nothing.
+    if (!res.destroyed && isUnwanted(call, tokens * choices)) {
+      await (hangingUp ??= Promise.race([once(res, 'close'), pause(hangUpMs)]))
+    }
     if (res.destroyed) return
     const text = say(done, tokens)
     const isFirst = done === tokens
@@ -79,6 +88,12 @@ export async function whole(call: Call): Promise<void> {
 
 async function wait({ mode }: Call, ms: number): Promise<void> {
   if (mode.pace !== 'quick') await pause(ms)
+}
+
+/** Whether the gateway should have hung up before so many further tokens: all that is judged is whether it does. */
+function isUnwanted({ mode, account }: Call, tokens: number): boolean {
+  if (mode.boundless && account.completion + tokens > runawayTokens) return true
+  return !readsOn(mode) && account.afterLeave + tokens > inFlightTokens
 }
 
 /** The bound includes hidden tokens. */

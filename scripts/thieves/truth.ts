@@ -3,6 +3,11 @@
 
 import { isModelName, priceOf } from './models.ts'
 
+/** Tokens that a backend may still generate after its client has left, until it stops. */
+export const inFlightTokens = 100
+/** Far more tokens than the strategies against a boundless backend ask for. */
+export const runawayTokens = 1000
+
 export class Truth {
   requests = 0
   prompt = 0
@@ -71,6 +76,10 @@ export class Account {
   constructor(truth: Truth, model: string) {
     this.#truth = truth
     this.#price = isModelName(model) ? priceOf(model) : { input: 1, output: 1 }
+  }
+
+  get afterLeave(): number {
+    return this.#truth.afterLeave
   }
 
   /** Called when the work has ended, and the reader had left before the end of the answer. */
