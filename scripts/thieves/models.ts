@@ -78,7 +78,8 @@ const modelNames = Object.keys(modes) as readonly ModelName[]
 export const modeOf = (name: ModelName): Mode => modes[name]
 
 /** Whether the gateway reads an answer to its end when its client has left. */
-export const readsOn = ({ keys }: Mode): boolean => keys?.['on_leave'] === 'finish'
+export const readsOn = ({ keys }: Mode): boolean =>
+  keys?.['on_leave'] === 'finish' || keys?.['hidden_reasoning'] === 'true'
 
 export function isModelName(name: string): name is ModelName {
   return name in modes

@@ -56,7 +56,7 @@ for (const [kind, start] of Object.entries(groups)) {
 
     await t.test('what a fail-over loses that nobody has planned may be lost', async (t) => {
       let frozenAt = 0
-      const { risks, lost } = await allForgiven(t, group, async (old) => {
+      const { risks, lost } = await oneForgiven(t, group, async (old) => {
         await pause(1500)
         const replicas = await group.replicas()
         frozenAt = performance.now()
@@ -76,7 +76,7 @@ for (const [kind, start] of Object.entries(groups)) {
     })
 
     await t.test('what a fail-over loses that was planned may be lost', async (t) => {
-      const { risks } = await allForgiven(t, group, async (old, watch) => {
+      const { risks } = await oneForgiven(t, group, async (old, watch) => {
         watch.expect(old)
         await pause(500)
         await group.failOver()
@@ -91,7 +91,7 @@ for (const [kind, start] of Object.entries(groups)) {
 
     await t.test('a primary that dies may have lost its last moment', async (t) => {
       let [killedAt, restartedAt] = [0, 0]
-      const { risks } = await allForgiven(t, group, async (old) => {
+      const { risks } = await oneForgiven(t, group, async (old) => {
         await pause(1500)
         const replicas = await group.replicas()
         killedAt = performance.now()
@@ -104,10 +104,18 @@ for (const [kind, start] of Object.entries(groups)) {
       t.comment({ killedAt, restartedAt })
       t.equal(risks.failOvers.length, 1)
       t.notOk(risks.mayForget({ from: 0, to: killedAt - 1000 }), 'nothing from before')
-      const dead = { from: killedAt + 500, to: restartedAt - 200 }
+      const dead = { from: killedAt + 800, to: restartedAt - 700 }
       t.notOk(risks.mayForget(dead), 'nothing while it was dead')
     })
   })
+}
+
+/** Of one fail-over. On a busy machine another server may be replaced, too: then it is tried again. */
+async function oneForgiven(...[t, group, fail]: Parameters<typeof allForgiven>) {
+  for (let tries = 1; ; tries++) {
+    const found = await allForgiven(t, group, fail)
+    if (found.risks.failOvers.length === 1 || tries === 3) return found
+  }
 }
 
 /** Writes to the primary while `fail` has another server take its place. All that is lost then must be forgiven. */
