@@ -2,8 +2,18 @@
 
 import t from 'tap'
 import { createDebtors } from '../../src/ledger/debtors.ts'
+import { ledgerScripts } from '../../src/ledger/library.ts'
 import { keys } from '../../src/redis/keys.ts'
-import { makeAccount, openOn, request, topUp, untilRow, used } from '../fixtures/ledger.ts'
+import { createScripts } from '../../src/redis/scripts.ts'
+import {
+  makeAccount,
+  openAdmission,
+  openOn,
+  request,
+  topUp,
+  untilRow,
+  used,
+} from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { until } from '../fixtures/until.ts'
 
@@ -48,16 +58,15 @@ t.test('a debt from a reaped hold is noted by whoever finds it', async (t) => {
 })
 
 t.test('what a reaped hold sets free pays a debt', async (t) => {
-  const leaseMs = 60
-  const { link, ledger } = await place(leaseMs)
-  const { link: lost, ledger: dying } = await openOn(t, { on: server, leaseMs })
+  const { link, ledger } = await place(60)
   const caller = await makeAccount(link)
   await topUp(ledger, caller, 100)
-  await dying.admit(request(caller, 40))
-  await ledger.settle(await ledger.admit(request(caller, 60)), used(90))
+  const scripts = createScripts({ library: ledgerScripts, link })
+  const admission = openAdmission({ scripts, leaseMs: 30_000 })
+  const dead = await admission.admit(request(caller, 40))
+  await ledger.settle(await admission.admit(request(caller, 60)), used(90))
   t.equal((await ledger.balance(caller.ref)).owed, 30)
-  lost.drop()
-  await dying.close(0)
+  await link.client.zadd(keys.holdLeases(caller.ref), 1, dead.id)
   await until(async () => (await ledger.balance(caller.ref)).reserved === 0)
   t.match(await ledger.balance(caller.ref), { owed: 0, balance: 10 })
   t.match(await ledger.transactions(caller.ref, { limit: 1, order: 'desc' }), {
