@@ -8,6 +8,7 @@ import { accountKeys, keys } from '../../src/redis/keys.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
 import {
   makeAccount,
+  newHoldId,
   openAdmission,
   openFor,
   openOn,
@@ -22,7 +23,7 @@ import {
 import type { OpenOptions } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { standStill } from '../fixtures/stand-still.ts'
-import { until } from '../fixtures/until.ts'
+import { soon, until } from '../fixtures/until.ts'
 
 const page = { limit: 100, order: 'asc' } as const
 
@@ -167,10 +168,16 @@ t.test('6 a frozen gateway whose money went elsewhere stops its backend', async 
   spend(hold, { charge: 120 })
   await untilRow(link, hold, '400 120 ')
   const stopped = new Promise((resolve) => hold.onStop(resolve))
+  const scripts = createScripts({ library: ledgerScripts, link })
+  const holdId = newHoldId()
   standStill(2 * leaseMs)
-  // In the same turn, before the timers of the frozen gateway.
-  await ledger.admit(request(caller, 280))
-  t.equal(await stopped, 'insufficient_balance')
+  // Sent in the same turn, before the timers of the frozen gateway. No stall ends this hold.
+  const admitted = openAdmission({ scripts, leaseMs }).admit(request(caller, 280, { holdId }))
+  const leases = keys.holdLeases(caller.ref)
+  const kept = link.client.zadd(leases, 'XX', 'CH', Number.MAX_SAFE_INTEGER, holdId)
+  t.equal((await admitted).amount, 280)
+  t.equal(await kept, 1)
+  t.equal(await soon(stopped), 'insufficient_balance')
 })
 
 t.test('a suspended account is refused, its streams stop at the next checkpoint', async (t) => {
