@@ -86,12 +86,10 @@ t.test(
     const chat = chatOf(t, gateway, account)
     const session = await chat.session()
     const headers = { 'Idempotency-Key': 'once' }
-    proxy.setDelay(200)
+    proxy.stallAt(':stream:')
     const first = chat.send(session, 'Hi', { headers })
     await until(async () => (await client.keys('*:stream:*')).length > 0)
-    proxy.stall()
     proxy.cut()
-    proxy.setDelay(0)
     proxy.resume()
     t.same(await refusal(await first), [503, 'ledger_unavailable'])
     await until(async () => (await client.keys('*:stream:*')).length === 0)
