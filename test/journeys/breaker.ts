@@ -1,6 +1,7 @@
 // Targets that are down: who waits for them, and how long; and that they come back.
 
 import { readFile } from 'node:fs/promises'
+import { mock } from 'node:test'
 import t from 'tap'
 import type { Script } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
@@ -8,23 +9,35 @@ import { behind, failing, raw } from '../fixtures/backend-scripts.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { codeOf } from '../fixtures/gateway.ts'
 import { hello, targetsPath } from '../fixtures/targets-path.ts'
+import type { Teardown } from '../fixtures/teardown.ts'
 import { until } from '../fixtures/until.ts'
 
 const short = 'breaker: { failures: 3, cool_down: 300ms }'
 const long = 'breaker: { failures: 3, cool_down: 1h }'
 
+/** Stops the clock that cool-downs are measured by: one ends when the test says so. */
+function stoppedClock(t: Teardown): { leap(ms: number): void } {
+  let now = performance.now()
+  const clock = mock.method(performance, 'now', () => now)
+  t.teardown(() => clock.mock.restore())
+  return { leap: (ms) => void (now += ms) }
+}
+
 t.test('a target that is down is left alone, until the probe finds it well', async (t) => {
   const { backends, ask, asked, states, up } = await targetsPath(t, { model: short })
+  const clock = stoppedClock(t)
   backends[0]?.on(failing(503))
   for (let i = 0; i < 10; i++) t.equal((await ask()).status, 200)
   t.strictSame(asked(), [3, 10])
   t.strictSame(await up(), [0, 1])
+  clock.leap(300)
   await until(async () => (await states())[0] === 'half_open')
   // The probe fails: another cool-down.
   for (let i = 0; i < 5; i++) t.equal((await ask()).status, 200)
   t.strictSame(asked(), [4, 15])
   t.strictSame(await states(), ['open', 'up'])
   backends[0]?.on(chat())
+  clock.leap(300)
   await until(async () => (await states())[0] === 'half_open')
   for (let i = 0; i < 5; i++) await (await ask()).text()
   t.strictSame(asked(), [9, 15])
@@ -53,8 +66,10 @@ t.test('where all targets are down, everyone is told at once, and when to come b
 
 t.test('of many requests after the cool-down, one is the probe', async (t) => {
   const { backends, stream, asked, states } = await targetsPath(t, { count: 1, model: short })
+  const clock = stoppedClock(t)
   backends[0]?.on(failing(503))
   for (let i = 0; i < 3; i++) await (await stream()).text()
+  clock.leap(300)
   await until(async () => (await states())[0] === 'half_open')
   const gate = new Gate()
   backends[0]?.on(chat({ gate, chunks: 2 }))
@@ -86,9 +101,11 @@ t.test("a customer's own failures shut a target for nobody", async (t) => {
 
 t.test("a customer's own failures keep no other customer from the probe", async (t) => {
   const { backends, gate, ask, states } = await targetsPath(t, { count: 1, model: short })
+  const clock = stoppedClock(t)
   const other = await gate.account(1_000_000)
   backends[0]?.on(failing(503))
   for (let i = 0; i < 3; i++) await (await ask()).text()
+  clock.leap(300)
   await until(async () => (await states())[0] === 'half_open')
   const door = new Gate()
   const poison = behind(door, failing(500))
