@@ -17,21 +17,26 @@ import { standStill } from '../fixtures/stand-still.ts'
 const word = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
 const role = 'data: {"choices":[{"index":0,"delta":{"role":"assistant"}}]}\n\n'
 
-t.test('a first token, or an answer, that never comes is 504, for nothing', async (t) => {
-  for (const [clock, stream] of [
-    ['first_token', true],
-    ['total', true],
-    ['total', false],
-  ] as const) {
+for (const [clock, stream] of [
+  ['first_token', true],
+  ['total', true],
+  ['total', false],
+] as const) {
+  t.test(`what never comes is 504 after ${clock}, for nothing (stream: ${stream})`, async (t) => {
     const { backend, ask, spent } = await chatPath(t, { model: `timeouts: { ${clock}: 100ms }` })
     backend.on(silent)
-    const answer = await ask({ ...hi, stream })
+    mock.timers.enable({ apis: ['setTimeout'] })
+    t.teardown(() => mock.timers.reset())
+    const asked = ask({ ...hi, stream })
+    const { closed } = await backend.request(0)
+    mock.timers.tick(100)
+    const answer = await asked
     t.equal(answer.status, 504)
     t.equal(await codeOf(answer), 'upstream_timeout')
     t.equal(await spent(), 0)
-    t.ok(await backend.requests[0]?.closed)
-  }
-})
+    t.ok(await closed)
+  })
+}
 
 t.test('a role is no content: a first token that never comes is 504', async (t) => {
   const { backend, ask, spent } = await chatPath(t, { model: 'timeouts: { first_token: 100ms }' })
