@@ -4,6 +4,8 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import type { Socket } from 'node:net'
+import { mock } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import type { Script } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
@@ -185,11 +187,25 @@ t.test('a time-out is final, unless the model says otherwise', async (t) => {
       count: 3,
       model: `timeouts: { first_token: 150ms, total: 5s }, retry_on_timeout: ${retry}`,
     })
+    const roleSent = Promise.withResolvers<void>()
     backends[0]?.on(silent)
-    backends[1]?.on(sse([role], { end: false }))
-    const answer = await stream()
+    backends[1]?.on(({ res }) => {
+      res.writeHead(200, { 'content-type': 'text/event-stream' })
+      res.write(role, () => roleSent.resolve())
+    })
+    mock.timers.enable({ apis: ['setTimeout'] })
+    t.teardown(() => mock.timers.reset())
+    const asking = stream()
+    await backends[0]?.request(0)
+    mock.timers.tick(150)
+    await Promise.race([asking, roleSent.promise])
+    // The gateway reads the role before its time is over.
+    for (let i = 0; i < 3; i++) await nextTurn()
+    mock.timers.tick(150)
+    const answer = await asking
     t.equal(answer.status, retry ? 200 : 504)
     const text = await answer.text()
+    mock.timers.reset()
     t.match(text, retry ? /w0 .*\[DONE\]/s : /upstream_timeout/)
     t.strictSame(asked(), retry ? [1, 1, 1] : [1, 0, 0])
     t.equal((await spent()) > 0, retry)
