@@ -134,6 +134,7 @@ const endings: Readonly<Record<string, Ending>> = {
   },
   'too long in all': {
     script: endless({ gapMs: 5 }),
+    limits: late,
     model: 'timeouts: { total: 150ms }',
     terminal: 'upstream_timeout',
     message: failed('upstream_timeout'),
@@ -263,7 +264,8 @@ async function afterwards(
   t.match(await chat.read(`/${chat.sessionId}`), { active_message_id: null, message_count: 2 })
   chat.backend.on(sse([chunk('next'), finish, usage, done]))
   if (ending.tokens) return
-  const next = await chat.send(chat.sessionId)
+  // By a model without the time limits of this one.
+  const next = await chat.send(chat.sessionId, { content: 'Hi', model: 'other' })
   t.equal(next.status, 200)
   t.equal(codeOf(parseStream(await next.end()).frames.at(-1)), '', 'the session is free')
 }
