@@ -10,10 +10,11 @@ import { startCommand } from '../scripts/start-command.ts'
 import { startBackend } from './fixtures/backend.ts'
 import { chat } from './fixtures/backend-model.ts'
 import { Gate } from './fixtures/gate.ts'
-import { spawnGateway } from './fixtures/gateway.ts'
+import { adminToken, spawnGateway } from './fixtures/gateway.ts'
 import { connectLink } from './fixtures/ledger.ts'
 import { Reading, ask } from './fixtures/money.ts'
 import { runProcess } from './fixtures/process.ts'
+import { rawClient } from './fixtures/raw-http.ts'
 import { startRedis } from './fixtures/redis-server.ts'
 import { tempDir } from './fixtures/temp-dir.ts'
 import { until } from './fixtures/until.ts'
@@ -96,8 +97,21 @@ t.test('what fails in a worker at the end is in its log and in the exit code', a
   const told = gateway.stdout.filter((line) => line.includes('a plugin did not close'))
   t.same(told.map((line) => (JSON.parse(line) as { worker: number }).worker).toSorted(), [1, 2])
   const why = gateway.log.filter((line) => line.startsWith('tollgate: worker'))
-  t.match(why, [/^tollgate: worker [12]: two is stuck; one is stuck$/])
-  t.equal(why.length, 1)
+  const ofEach = [1, 2].map((number) => `worker ${number}: two is stuck; one is stuck`)
+  t.strictSame(why, [`tollgate: ${ofEach.join('; ')}`])
+})
+
+t.test('a request to the admin port does not keep it for another drain', async (t) => {
+  const models = "models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }"
+  const gateway = await spawnGateway(t, {
+    yaml: `workers: 2\ndrain: 1h\nlimits: { json_body: 1h }\n${models}\n`,
+  })
+  const client = await rawClient(t, Number(new URL(gateway.adminUrl).port))
+  const token = `Authorization: Bearer ${adminToken}`
+  const fields = `Host: localhost\r\n${token}\r\nContent-Type: application/json\r\nContent-Length: 9`
+  client.send(`POST /admin/accounts HTTP/1.1\r\n${fields}\r\nExpect: 100-continue\r\n\r\n`)
+  await client.text('100 Continue\r\n\r\n')
+  t.equal(await gateway.stop(), 0)
 })
 
 t.test('a key that only a stream still uses is masked on stderr, too', async (t) => {

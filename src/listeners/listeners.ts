@@ -84,7 +84,8 @@ export async function openListeners(
     },
     async close(hurry) {
       state.draining = true
-      const { shutdownDelayMs, drainMs } = edition.gateway.config
+      const { shutdownDelayMs, drainMs: wholeMs } = edition.gateway.config
+      const drainMs = only === 'admin' ? Math.min(wholeMs, supervisorDrainMs) : wholeMs
       const waits = shutdownDelayMs > 0 && only !== 'admin'
       if (waits) await pause(shutdownDelayMs, undefined, { signal: hurry }).catch(() => undefined)
       const drainEndsAt = performance.now() + drainMs
@@ -98,6 +99,8 @@ export async function openListeners(
   }
 }
 
+/** A supervisor has only the admin port, and its workers have drained when it closes. */
+const supervisorDrainMs = 5000
 /** How long requests that were sent before the drain began are still taken. What is taken so late has less time to end. */
 const catchUpMs = 15_000
 

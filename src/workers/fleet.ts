@@ -164,12 +164,16 @@ export class Fleet {
   /** All drain together; those that still live after `boundMs` are killed. Rejects when one does not end as it should. */
   async stop(boundMs: number): Promise<void> {
     this.#isStopping = true
+    const { log } = this.#options
     for (const pause of this.#pauses) clearTimeout(pause)
     const ended = this.members.map(async (member) => {
       const { number, worker, channel, address } = member
       const exited = exitOf(worker)
       channel.ask('drain', undefined, boundMs).catch(() => undefined)
-      const timer = setTimeout(() => worker.process.kill('SIGKILL'), boundMs)
+      const timer = setTimeout(() => {
+        log.error({ worker: number }, 'a worker did not end in time: it is killed')
+        worker.process.kill('SIGKILL')
+      }, boundMs)
       await exited
       clearTimeout(timer)
       const { exitCode, signalCode } = worker.process
@@ -177,8 +181,9 @@ export class Fleet {
       const how = `worker ${number} did not end as it should (${signalCode ?? exitCode})`
       throw member.failure ?? new Error(how)
     })
-    await Promise.allSettled(ended)
-    await Promise.all(ended)
+    const settled = await Promise.allSettled(ended)
+    const failures = settled.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []))
+    if (failures.length > 0) throw new AggregateError(failures)
   }
 }
 
