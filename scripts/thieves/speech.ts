@@ -43,7 +43,10 @@ export async function stream(call: Call): Promise<void> {
     await wait(call, gap)
     // A gateway that gets no CPU must not look like one that reads on for nothing.
     if (!res.destroyed && isUnwanted(call, tokens * choices)) {
-      await (hangingUp ??= Promise.race([once(res, 'close'), pause(hangUpMs)]))
+      await (hangingUp ??= Promise.race([
+        once(res, 'close'),
+        pause(hangUpMs, undefined, { ref: false }),
+      ]))
     }
     if (res.destroyed) return
     const text = say(done, tokens)
@@ -93,7 +96,7 @@ async function wait({ mode }: Call, ms: number): Promise<void> {
 /** Whether the gateway should have hung up before so many further tokens: all that is judged is whether it does. */
 function isUnwanted({ mode, account }: Call, tokens: number): boolean {
   if (mode.boundless && account.completion + tokens > runawayTokens) return true
-  return !readsOn(mode) && account.afterLeave + tokens > inFlightTokens
+  return account.hasLeft && !readsOn(mode) && account.afterLeave + tokens > inFlightTokens
 }
 
 /** The bound includes hidden tokens. */

@@ -78,6 +78,10 @@ export class Account {
     this.#price = isModelName(model) ? priceOf(model) : { input: 1, output: 1 }
   }
 
+  get hasLeft(): boolean {
+    return this.#truth.hasLeft
+  }
+
   get afterLeave(): number {
     return this.#truth.afterLeave
   }
