@@ -1,5 +1,5 @@
 // Waits for work that may hang, such as a call to a store, but not for ever. Work that is no longer waited for goes on,
-// and its result is ignored. `PatientTimer` is for waits for others.
+// and its result is ignored.
 
 /** Throws the signal's reason when the signal aborts first. */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {

@@ -24,7 +24,7 @@ import { until } from '../fixtures/until.ts'
 
 await ensurePrometheus()
 
-/** A gateway whose model has answered; the scrape before. The backend then does as the script says, five times. */
+/** A gateway whose model has answered five requests; the scrape before. From then on the backend does as the script says. */
 async function world(t: Test, script: Script, yaml = outputOnly) {
   const backend = await startBackend(t)
   const redis = await startRedis(t)
