@@ -27,8 +27,8 @@ export interface Listeners {
   prepare(edition: Edition): () => void
   /**
    * Is not ready from now on; after `shutdown_delay`, and once it has read what waited by then, refuses new work on the
-   * public port, lets running exchanges end, ends the rest after `drain`; then closes both listeners. When `hurry` fires,
-   * it ends the rest at once.
+   * public port, lets running exchanges end, ends the rest after `drain` (in a supervisor after 5 s at most); then closes
+   * both listeners. When `hurry` fires, it ends the rest at once.
    */
   close(hurry?: AbortSignal): Promise<void>
 }

@@ -170,14 +170,13 @@ export class Fleet {
       const { number, worker, channel, address } = member
       const exited = exitOf(worker)
       channel.ask('drain', undefined, boundMs).catch(() => undefined)
-      const timer = setTimeout(() => {
-        log.error({ worker: number }, 'a worker did not end in time: it is killed')
-        worker.process.kill('SIGKILL')
-      }, boundMs)
+      const timer = setTimeout(() => worker.process.kill('SIGKILL'), boundMs)
       await exited
       clearTimeout(timer)
       const { exitCode, signalCode } = worker.process
       if (exitCode === 0 || address === undefined) return
+      const told = { worker: number, code: exitCode, signal: signalCode }
+      log.error(told, 'a worker did not end as it should')
       const how = `worker ${number} did not end as it should (${signalCode ?? exitCode})`
       throw member.failure ?? new Error(how)
     })

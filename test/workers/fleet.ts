@@ -1,5 +1,5 @@
-// A fleet starts this program again as its workers, so it is tested on whole gateways: test/chaos/workers.ts, and
-// test/supervisor.ts for workers that do not start.
+// How a fleet ends. The rest is tested on whole gateways, because a fleet starts this program again as its workers:
+// test/chaos/workers.ts, and test/supervisor.ts for workers that do not start.
 
 import cluster from 'node:cluster'
 import { once } from 'node:events'
@@ -48,15 +48,23 @@ t.test('at its end it tells what failed in each worker, and whom it had to kill'
   const log = createLog({ level: 'error', format: 'json', write: (line) => void said.push(line) })
   const taskOf = (number: number) => number as never
   const fleet = new Fleet({ count: 3, log, onEnded: () => undefined, taskOf })
+  t.teardown(() => Object.values(cluster.workers ?? {}).map((one) => one?.process.kill('SIGKILL')))
   await fleet.start()
   t.equal(fleet.serving.length, 3)
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
   const stopped = fleet.stop(1000).then(() => '', messageOf)
   while (fleet.members.length > 1) await once(cluster, 'exit')
-  t.same(said, [])
   mock.timers.tick(1000)
   const killed = 'worker 2 did not end as it should (SIGKILL)'
   t.equal(await stopped, `worker 1: stuck; ${killed}; worker 3: stuck`)
-  t.match(said.join(''), /"worker":2.*it is killed/)
+  const lines = said.map((line) => JSON.parse(line) as Record<string, unknown>)
+  t.match(
+    lines.toSorted((a, b) => Number(a['worker']) - Number(b['worker'])),
+    [
+      { worker: 1, code: 1 },
+      { worker: 2, signal: 'SIGKILL' },
+      { worker: 3, code: 1 },
+    ],
+  )
 })
