@@ -175,10 +175,10 @@ export class Fleet {
       clearTimeout(timer)
       const { exitCode, signalCode } = worker.process
       if (exitCode === 0 || address === undefined) return
-      const told = { worker: number, code: exitCode, signal: signalCode }
-      log.error(told, 'a worker did not end as it should')
       const how = `worker ${number} did not end as it should (${signalCode ?? exitCode})`
-      throw member.failure ?? new Error(how)
+      const err = member.failure ?? new Error(how)
+      log.error({ err, worker: number }, 'a worker did not end as it should')
+      throw err
     })
     const settled = await Promise.allSettled(ended)
     const failures = settled.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []))

@@ -62,9 +62,9 @@ t.test('at its end it tells what failed in each worker, and whom it had to kill'
   t.match(
     lines.toSorted((a, b) => Number(a['worker']) - Number(b['worker'])),
     [
-      { worker: 1, code: 1 },
-      { worker: 2, signal: 'SIGKILL' },
-      { worker: 3, code: 1 },
+      { worker: 1, err: { message: 'worker 1: stuck' } },
+      { worker: 2, err: { message: killed } },
+      { worker: 3, err: { message: 'worker 3: stuck' } },
     ],
   )
 })
