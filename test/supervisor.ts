@@ -101,7 +101,7 @@ t.test('what fails in a worker at the end is in its log and in the exit code', a
   t.strictSame(why, [`tollgate: ${ofEach.join('; ')}`])
 })
 
-t.test('a request to the admin port does not keep it for another drain', async (t) => {
+t.test('a request to the admin port does not keep the supervisor for another drain', async (t) => {
   const models = "models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }"
   const gateway = await spawnGateway(t, {
     yaml: `workers: 2\ndrain: 1h\nlimits: { json_body: 1h }\n${models}\n`,

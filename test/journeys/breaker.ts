@@ -1,27 +1,18 @@
 // Targets that are down: who waits for them, and how long; and that they come back.
 
 import { readFile } from 'node:fs/promises'
-import { mock } from 'node:test'
 import t from 'tap'
 import type { Script } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { behind, failing, raw } from '../fixtures/backend-scripts.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { codeOf } from '../fixtures/gateway.ts'
+import { stoppedClock } from '../fixtures/hand-clock.ts'
 import { hello, targetsPath } from '../fixtures/targets-path.ts'
-import type { Teardown } from '../fixtures/teardown.ts'
 import { until } from '../fixtures/until.ts'
 
 const short = 'breaker: { failures: 3, cool_down: 300ms }'
 const long = 'breaker: { failures: 3, cool_down: 1h }'
-
-/** Stops the clock that cool-downs are measured by: one ends when the test says so. */
-function stoppedClock(t: Teardown): { leap(ms: number): void } {
-  let now = performance.now()
-  const clock = mock.method(performance, 'now', () => now)
-  t.teardown(() => clock.mock.restore())
-  return { leap: (ms) => void (now += ms) }
-}
 
 t.test('a target that is down is left alone, until the probe finds it well', async (t) => {
   const { backends, ask, asked, states, up } = await targetsPath(t, { model: short })
