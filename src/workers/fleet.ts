@@ -167,17 +167,18 @@ export class Fleet {
     const { log } = this.#options
     for (const pause of this.#pauses) clearTimeout(pause)
     const ended = this.members.map(async (member) => {
-      const { number, worker, channel, address } = member
+      const { number, worker, channel } = member
       const exited = exitOf(worker)
       channel.ask('drain', undefined, boundMs).catch(() => undefined)
       const timer = setTimeout(() => worker.process.kill('SIGKILL'), boundMs)
       await exited
       clearTimeout(timer)
-      const { exitCode, signalCode } = worker.process
-      if (exitCode === 0 || address === undefined) return
-      const how = `worker ${number} did not end as it should (${signalCode ?? exitCode})`
+      const { exitCode: code, signalCode: signal } = worker.process
+      // Who has not begun to serve has nothing to settle, but a kill is told.
+      if (code === 0 || (member.address === undefined && signal === null)) return
+      const how = `worker ${number} did not end as it should (${signal ?? code})`
       const err = member.failure ?? new Error(how)
-      log.error({ err, worker: number }, 'a worker did not end as it should')
+      log.error({ err, worker: number, code, signal }, 'a worker did not end as it should')
       throw err
     })
     const settled = await Promise.allSettled(ended)

@@ -59,11 +59,12 @@ t.test('at its end it tells what failed in each worker, and whom it had to kill'
   const killed = 'worker 2 did not end as it should (SIGKILL)'
   t.equal(await stopped, `worker 1: stuck; ${killed}; worker 3: stuck`)
   const lines = said.map((line) => JSON.parse(line) as Record<string, unknown>)
+  t.equal(lines.length, 3)
   t.match(
     lines.toSorted((a, b) => Number(a['worker']) - Number(b['worker'])),
     [
       { worker: 1, err: { message: 'worker 1: stuck' } },
-      { worker: 2, err: { message: killed } },
+      { worker: 2, signal: 'SIGKILL', err: { message: killed } },
       { worker: 3, err: { message: 'worker 3: stuck' } },
     ],
   )
