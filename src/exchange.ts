@@ -95,13 +95,13 @@ export interface Identity {
 export interface Want {
   readonly model: Model
   readonly promptTokens: number
-  /** Counts the prompt by the tokenizer, thoroughly if no effort is named; called only once a request was sent, while its backend has reported nothing. Without it the estimate is used. */
+  /** Counts the prompt by the tokenizer, thoroughly if no effort is named. Called only after the request was sent to a backend; the count is used only while that backend has reported no prompt. Without this function, the estimate is used. */
   countPrompt?(effort?: Effort): Promise<number>
   /** The most tokens that the prompt can have: a backend that reports more is not believed. Read it once the backend has been asked. */
   readonly mostPrompt: number
   /** The most that each choice may generate; 0 when the endpoint generates nothing. */
   readonly outputPerChoice: number
-  /** How many choices share the output: n × prompts. */
+  /** How many choices are generated: prompts × n, or prompts × best_of if that is more; 0 when the endpoint generates nothing. */
   readonly choices: number
   /** The meter sees all output as it comes, so it can be held in slices. */
   readonly isSeenAsItComes: boolean
@@ -121,7 +121,7 @@ export interface Granted {
   readonly holdId: string
   /** Balance tokens. */
   readonly amount: number
-  /** The most that each choice may generate: what the amount can pay for; in slices and in shadow mode what was wanted. */
+  /** The most that each choice may generate: what was wanted, at most what the amount pays for and what the limit of tokens a minute has counted. A hold in slices grows, so its amount sets no bound; in shadow mode neither does. */
   readonly outputPerChoice: number
   /** For the meter, if the hold is made in slices. */
   readonly alarm?: Alarm | undefined
@@ -156,7 +156,7 @@ export interface Facts {
 
 /** How an exchange ended; handed to every `done`. */
 export interface Outcome {
-  /** The status that went out; 499 when the client left before any status did. */
+  /** The status that the client gets; 499 when the client left before it got one. */
   readonly status: number
   readonly error?: GatewayError
   /** The client closed before the answer was complete. */
@@ -268,7 +268,7 @@ export interface Hooks {
   refuse?(error: GatewayError): GatewayError | void
   /** Called exactly once, last plugin first, whatever happened, even if `admit` never ran. Resolves when everything that must precede the last byte is sent. */
   done?(outcome: Outcome): void | Promise<void>
-  /** `done` always ends by itself, such as one that only computes: it is awaited however long that takes. Not for one that waits for a network. */
+  /** `done` is awaited without a time limit, because it only computes and so always ends. Not for a `done` that waits for a network. */
   readonly doneEnds?: boolean
 }
 

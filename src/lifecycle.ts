@@ -57,7 +57,7 @@ export async function live(x: Exchange, wire: Wire, life: Life): Promise<void> {
       if (admitting) await admitting
       answer = await life.serve(run)
     }
-    // A generation has called `run.finish` by now, with its own outcome. Then the calls here have no effect.
+    // A generation calls `run.finish` itself before its last byte, with its own outcome: then these calls do nothing.
     if ('body' in answer) await run.finish(plainOutcome(answer.status, wire.left))
     await wire.send(answer)
     // A download, or a stream that is only read, is finished only when the client has taken all of it.

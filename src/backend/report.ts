@@ -25,7 +25,7 @@ interface OwnCount {
 }
 
 /** An answer that nobody gets, latin1: its beginning, its end and its size. */
-export interface Refused {
+export interface Wasted {
   readonly head: string
   readonly tail: string
   readonly bytes: number

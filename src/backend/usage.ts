@@ -9,7 +9,7 @@ import { Generated } from './generated.ts'
 import type { Alarm, Count } from './generated.ts'
 import { Pattern } from './pattern.ts'
 import { finishReasonIn, isError, readAnswer, readReport, usageIn, usedOf } from './report.ts'
-import type { Refused, Reported, Used } from './report.ts'
+import type { Reported, Used, Wasted } from './report.ts'
 
 export interface MeterOptions {
   readonly completeWhen: 'finish_reason' | 'done'
@@ -110,7 +110,7 @@ export class Meter {
   }
 
   /** Reads what is there of an answer or an event that nobody gets, because it is too large, cut off, or no JSON. The tokens of the head stand for the whole, in proportion to the bytes. */
-  refused({ head, tail, bytes, isAnswer = false }: Refused): void {
+  wasted({ head, tail, bytes, isAnswer = false }: Wasted): void {
     const chunk = this.#read(head)
     if (this.#takeContent(chunk)) this.#scale = Math.max(1, bytes / Math.max(1, head.length))
     this.#isReportedLast = this.#readUsage(usageIn(tail))

@@ -38,8 +38,8 @@ export function begin(x: Exchange, options: GenerationOptions): Generation {
     cancelled: undefined,
     ...emptyAttempt(x, request),
   }
-  // These have names first: V8 makes a function that is written behind `x.stop =` in the old generation, where it keeps the
-  // exchange alive.
+  // Named first: V8 would allocate a function that is written directly behind `x.stop =` in its old space, and there it
+  // would keep the exchange alive.
   const stopThis: Exchange['stop'] = (reason) => stop(generation, reason)
   const pauseThis: Exchange['pause'] = (until) => generation.relay?.pause(until)
   x.stop = stopThis
@@ -83,7 +83,7 @@ export async function attempts<T>(
       judge(seat, verdictOn(thrown))
       const another = mayGoOn(generation, thrown) ? await following(generation, seat) : undefined
       if (!another) throw thrown
-      giveUp(generation, thrown)
+      dropAttempt(generation, thrown)
       seat = another
     }
   }
@@ -122,7 +122,7 @@ function mayStillAsk({ isCommitted, cancelled, deadline }: Generation): boolean 
   return !isCommitted && !cancelled && !deadline.isOver
 }
 
-/** What a generation has before its first attempt: the meter of the first target, which may be another one. */
+/** What a generation has before its first attempt. The meter is for the model's first target; another target that is asked first gets its own. */
 function emptyAttempt(x: Exchange, request: ChatRequest) {
   const [target] = request.model.targets
   if (!target) throw new Error(`model ${request.model.id} has no target`)
@@ -207,7 +207,7 @@ function mayGoOn(generation: Generation, thrown: unknown): boolean {
 }
 
 /** Notes the failed attempt, and drops all that belongs to it. */
-function giveUp(generation: Generation, thrown: unknown): void {
+function dropAttempt(generation: Generation, thrown: unknown): void {
   const { x, target, grammar } = generation
   const { facts } = x
   const ms = performance.now() - x.arrivedAt - (facts.askedMs ?? 0)

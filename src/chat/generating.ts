@@ -61,10 +61,10 @@ export function finishesAlone({ model, row, stream }: ChatRequest): boolean {
   return row.generates && (model.onLeave === undefined ? !stream : model.onLeave === 'finish')
 }
 
-/** The outcome of a generation that has just ended. */
-export function outcome({ x, sentAtMs, isCommitted }: Generation, said: number): Outcome {
+/** The outcome of a generation that has just ended; `ifNone` is the status if none has gone out. */
+export function outcome({ x, sentAtMs, isCommitted }: Generation, ifNone: number): Outcome {
   if (sentAtMs > 0) x.facts.upstreamMs = performance.now() - sentAtMs
-  const status = isCommitted ? 200 : said
+  const status = isCommitted ? 200 : ifNone
   return { status, clientLeft: false, backendAsked: sentAtMs > 0, complete: true, cut: false }
 }
 

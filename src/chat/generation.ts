@@ -77,16 +77,16 @@ async function readAnswer(
   const { limits, meter, deadline } = generation
   const answer = await readWhole(backend, limits.answerBytes)
   if (answer.isTooLarge) {
-    meter.refused(answer.refused())
+    meter.wasted(answer.wasted())
     const cause = new Error(`an answer of more than ${limits.answerBytes} bytes`)
     throw new GatewayError('upstream_error', { source: 'backend', cause, retry: false })
   }
   if (answer.how === 'cut') {
-    if (deadline.signal.reason instanceof ClientLeft) meter.refused(answer.refused())
+    if (deadline.signal.reason instanceof ClientLeft) meter.wasted(answer.wasted())
     throw new GatewayError('upstream_incomplete', { source: 'backend' })
   }
   if (await meter.json(answer.body)) return answer.body
-  meter.refused(answer.refused())
+  meter.wasted(answer.wasted())
   const data = answer.body.toString('latin1', 0, errorBodyBytes + 1)
   if (!meter.sawContent && isErrorBody(data)) return await refusedIn(generation, data)
   // No retry after content: the content is charged, and another try would be charged again.

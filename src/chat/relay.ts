@@ -99,7 +99,7 @@ export class Relay {
     until.then(this.#goOn, this.#goOn)
   }
 
-  /** Writes frames to the end. The caller must write the last ones: the settlement is then on its way, so that nobody sees the end and an old balance. */
+  /** Writes frames to the end. The caller must write the last ones: the settlement is then on its way, so that nobody sees the end before the new balance. */
   async pump(out: StreamOut): Promise<RelayEnd> {
     this.#out = out
     forgetBody(this.#generation, this.backend)
@@ -127,7 +127,7 @@ export class Relay {
       this.#reader.feed(chunk, this.#onEvent)
     } catch (error) {
       const { rest } = this.#reader
-      this.#generation.meter.refused({ head: rest, tail: rest, bytes: rest.length })
+      this.#generation.meter.wasted({ head: rest, tail: rest, bytes: rest.length })
       this.#end({ kind: 'failed', error: asGatewayError(error) })
     }
     if (this.#isEnded) return
@@ -192,7 +192,7 @@ export class Relay {
     const isComplete = how === 'whole' ? meter.complete : meter.finished
     // What is left is an event without its end, or an answer that is no stream. No client gets it, but it was generated,
     // so it is metered. JSON that is cut off is not, because its last key or role would look like text.
-    if (rest.trimEnd().endsWith('}')) meter.refused({ head: rest, tail: rest, bytes: rest.length })
+    if (rest.trimEnd().endsWith('}')) meter.wasted({ head: rest, tail: rest, bytes: rest.length })
     this.#end(isComplete ? { kind: 'complete' } : { kind: 'failed', error: incomplete(meter) })
   }
 

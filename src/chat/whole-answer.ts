@@ -2,7 +2,7 @@
 // the usage at its end: what was generated is charged, even if nobody gets it.
 
 import type { BackendAnswer } from '../backend/outgoing-request.ts'
-import type { Refused } from '../backend/report.ts'
+import type { Wasted } from '../backend/report.ts'
 
 export interface WholeAnswer {
   /** The whole answer, up to `maxBytes`; of a larger answer only the beginning. */
@@ -10,7 +10,7 @@ export interface WholeAnswer {
   readonly how: 'whole' | 'cut'
   readonly isTooLarge: boolean
   /** What the meter needs of an answer that nobody gets. */
-  refused(): Refused
+  wasted(): Wasted
 }
 
 /** At most so many times `maxBytes` are read, to find the usage. */
@@ -47,7 +47,7 @@ export async function readWhole(
     body,
     how,
     isTooLarge,
-    refused: () => ({
+    wasted: () => ({
       head: body.toString('latin1', 0, headBytes),
       tail: (tail?.bytes ?? body.subarray(-tailBytes)).toString('latin1'),
       bytes,

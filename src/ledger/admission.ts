@@ -115,6 +115,7 @@ export class Admission {
     if (answer.word === 'ok') hold.extended(answer.amount)
     else if (answer.word === 'account_suspended') hold.stop(answer.word)
     else if (!(await this.openAgain(hold))) hold.stop('lost')
+    // A hold that was opened again was not extended: its stream may ask once more. A stopped stream asks no more.
     return answer.word !== 'ok' || answer.available > 0
   }
 

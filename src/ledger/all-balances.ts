@@ -9,9 +9,8 @@ const chunk = 1000
 
 /**
  * `balance`: of all accounts, also of suspended ones; what is held is a part of it.
- * `low`: accounts that may spend and have fewer than `threshold` tokens of balance that nothing holds: whom a top-up would
- * help. So a budget that is used up does not count, since it renews itself; an allowance counts as it was last booked, since
- * the next request renews it. Suspended and deleted accounts do not count.
+ * `low`: active accounts whose balance, less what is held, is below `threshold`: a top-up would help them. Budgets do
+ * not count, because they renew themselves. An allowance counts as it was last booked: the next request renews it.
  */
 export async function sumBalances(redis: Redis, threshold: number) {
   let low = 0

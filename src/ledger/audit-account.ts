@@ -18,7 +18,7 @@ export interface AuditPlace extends JournalSource {
   readonly scripts: LedgerScripts
 }
 
-/** Accounts of this process that are read at the same time, whoever audits: what a customer's command waits for at most in Redis. With three entries each, under a millisecond. */
+/** How many accounts this process reads at the same time, for all audits together. A customer's command may have to wait in Redis for all of them: under a millisecond, with three entries each. */
 export const accountsAtOnce = 16
 const reads = new FairTurns(accountsAtOnce)
 
@@ -30,7 +30,7 @@ const pageSize = 50
 const archivePageSize = 1000
 const maxTries = 5
 
-/** Called when so many entries were added up; below 0, these have to be read again. */
+/** Called with the number of entries that were added up. A number below 0 takes so many back: they are read again. */
 type OnEntries = (count: number) => void
 
 /** Throws the signal's reason between two reads when it aborts. */

@@ -14,7 +14,7 @@ export function toBalance(account: AccountIdentity, plan: Plan | undefined) {
     unit: 'token' as const,
     balance,
     reserved,
-    /** For a request of the key that asks; if none does, of one without a budget of its own. */
+    /** What a request of the asking key may spend. If no key asks: what a key without a budget of its own may spend. */
     available: Math.min(balance - reserved, leftOf(budget), leftOf(keyBudget)),
     granted,
     spent,

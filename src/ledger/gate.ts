@@ -25,7 +25,7 @@ export function createGate(link: ScriptLink, { onProblem, connected, recover }: 
         isOpen = mine === connection
         return
       } catch (error) {
-        // Of a Cluster, the accounts of the other primaries go on; the one that is away will call this again.
+        // Of a Cluster, the accounts of the other primaries go on; this is called again when the one that is away is back.
         if (link.up && !link.isWhole) {
           isOpen = mine === connection
           return

@@ -9,7 +9,7 @@ import type { CountedIn } from './allowances.ts'
 import type { Progress } from './hold.ts'
 import { fromWords } from '../tokens/token-counts.ts'
 
-/** `open` and `reaped`: by the last checkpoint. `settled`: the mark keeps no tokens. `unknown`: older than a day, or never made. */
+/** `open` and `reaped`: `used` is what the last checkpoint said. `settled`: the mark keeps no tokens. `unknown`: older than a day, or never made. */
 export type HoldUse =
   | { readonly state: 'open' | 'reaped'; readonly used: Progress }
   | { readonly state: 'settled'; readonly charge: number }

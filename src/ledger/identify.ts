@@ -20,7 +20,7 @@ export interface IdentifyRefused {
   readonly caller: RefusedCaller | undefined
 }
 
-/** The operator has no key: an allowance whose window has ended is renewed for the operator. */
+/** A caller's key is checked. For the operator no key is checked, and an allowance whose window has ended is renewed. */
 export function identifyCall({ scope }: Pick<IdentifyRequest, 'scope'>, isOperator: boolean) {
   return {
     script: 'identify' as const,

@@ -1,6 +1,6 @@
 // The two writes that must not be lost, as plain records: they can be sent, kept in memory, written to disk and sent again.
 // Sending one twice is harmless: the scripts know it by its id. A settlement is made here, of the end of a hold's work, and
-// its reply is read here; a credit is made in credit.ts. When an order is sent, and again, is the outbox' business.
+// its reply is read here; a credit is made in credit.ts. The outbox decides when an order is sent, and when it is sent again.
 
 import { accountKeys, keys } from '../redis/keys.ts'
 import { numberAt } from '../redis/scripts.ts'
@@ -24,7 +24,7 @@ export interface SettleOrder extends TokenCounts {
   /** Balance tokens that were reported and not charged. Missing in spools of older versions. */
   readonly implausible?: number
   readonly keyId: string
-  /** The key's own limits may have counted tokens. Missing in spools of older versions, and where nobody knows: then they may. */
+  /** The key has limits of its own, which may have counted tokens. Counts as true where it is missing: in spools of older versions, and where the key is unknown. */
   readonly keyHasLimits?: boolean
   readonly model: string
   /** `e` estimated, `c` cut. */

@@ -196,6 +196,7 @@ export class Outbox {
    * another gateway. It is sent again at each sweep; credit.lua answers `late` after a day.
    */
   #waitForTokens(entry: OutboxEntry): void {
+    // Cleared the first time. So the problem is reported once, and a `late` that follows puts the order on record.
     const isFirstTime = entry.wasAnswered
     entry.wasAnswered = false
     this.#wait(entry)

@@ -1,6 +1,6 @@
-// The arithmetic of the ledger. What tokens of a model cost in tokens of the balance: exact integers, rounded up once a
-// charge, never past 2^53 − 1; and what numbers get into the sums at all. The only place where prices are multiplied.
-// Decides nothing about what is to be paid.
+// The arithmetic of the ledger: what a model's tokens cost in tokens of the balance, and which numbers enter the sums.
+// A charge is an exact integer, rounded up once, and never more than 2^53 − 1. The only place where prices are
+// multiplied. Decides nothing about what is to be paid.
 
 import type { Cost, Model, Price } from '../config/config.ts'
 import type { TokenCounts } from '../tokens/token-counts.ts'
@@ -14,7 +14,7 @@ export function charge(price: Price, tokens: TokenCounts): number {
   return bounded((sum + micro - 1n) / micro)
 }
 
-/** What they cost the operator, for a metric: not rounded, and no amount of the ledger. */
+/** What tokens cost the operator, for a metric: not rounded, and no amount of the ledger. */
 export function costOf(cost: Cost, tokens: TokenCounts): number {
   return Number(microsOf(cost, tokens)) / Number(micro)
 }
@@ -27,11 +27,11 @@ function microsOf(price: Cost, { prompt, cached, completion }: TokenCounts): big
   )
 }
 
-/** `<input> <output>`, with `<cached input>` behind them if it differs from the input, and then with `<request>` if that is not 0. */
+/** `<input> <output> <cached input> <request>`. The last word is left out if it is 0; then so is `<cached input>`, if it equals the input. */
 export function priceText({ input, output, cachedInput, request }: Price): string {
   const words = [input, output, cachedInput, request].map(decimalText)
-  const rest = request > 0n ? 4 : cachedInput === input ? 2 : 3
-  return words.slice(0, rest).join(' ')
+  const length = request > 0n ? 4 : cachedInput === input ? 2 : 3
+  return words.slice(0, length).join(' ')
 }
 
 export function parsePrice(text: string): Price {

@@ -35,9 +35,9 @@ export interface SlicedStream {
   pause(until: Promise<unknown>): void
 }
 
-/** Until the first count, a rough token may stand for several. */
+/** The first count comes after at most so many rough tokens: until then, each may stand for several tokens. */
 const firstLook = 16
-/** An extension adds at least this part of a slice. */
+/** An extension adds at least a slice divided by this. */
 const leastPart = 16
 
 export class Slices {
@@ -93,6 +93,8 @@ export class Slices {
   }
 
   #reached(): void {
+    // The first alarm asks for more. The next one is at the limit, in case all is used up meanwhile. Then there is none
+    // until the extension has ended.
     this.alarm.at = this.#asking || this.#isUsedUp ? Infinity : this.#limit
     if (this.#isOver) return
     this.#asking ??= Promise.resolve().then(() => this.#extend())
@@ -149,7 +151,7 @@ export class Slices {
     this.#density = Math.max(1, this.#used.completion / Math.max(1, rough))
   }
 
-  /** A token that the hold pays for in part still goes out. */
+  /** Rough tokens at which the hold is used up; Infinity if it pays for all that may be generated. A rough token that it pays for in part still goes out. */
   #affordedRough(): number {
     const { hold, price, outputTokens } = this.#stream
     if (hold.amount >= this.#chargeFor(outputTokens)) return Infinity

@@ -1,6 +1,6 @@
-// GET /admin/usage: the usage of all accounts. By account or by key, rows are in pages of some accounts each; by model or
-// as one, they are sums over all accounts, which are read a few at a time. One such walk runs in a process, and it stops
-// when its caller leaves.
+// GET /admin/usage: the usage of all accounts. With `group_by=account` or `key`, rows come in pages of some accounts
+// each. With `group_by=model`, or without it, rows are sums over all accounts, which are read a few at a time. All such
+// walks of a process take turns, a few accounts each, and a walk stops when its caller leaves.
 
 import type { Redis } from '../redis/client.ts'
 import { oneOf } from '../http/query.ts'

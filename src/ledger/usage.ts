@@ -17,7 +17,7 @@ export interface UsageQuery extends UsageFilter {
 }
 
 export interface UsageFilter {
-  /** Unix seconds; whole buckets that have a part in [from, to). */
+  /** Unix seconds. All buckets that overlap [from, to) count, each as a whole. */
   readonly from: number
   readonly to: number
   readonly bucket: 'hour' | 'day'
@@ -131,7 +131,7 @@ const readsAtOnce = 4
 const lists = new FairTurns(readsAtOnce)
 /** Calls to Redis of lists, exports and the operator's walks. Runs inside of `lists`: one queue for both would wait for itself. */
 const reads = new FairTurns(readsAtOnce)
-/** Each is about a microsecond of work, here and in Redis. A bucket has one for each model and key, and is read whole. */
+/** So many fields are read at a time; each is about a microsecond of work, here and in Redis. A bucket has one for each model and key, and is read whole. */
 const pieceFields = 2000
 
 export async function* readSums(

@@ -120,7 +120,7 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
         // Without shadow mode, the request's output would have been bounded, or stopped when its hold was used up.
         const wouldCut = held.wouldStop || (isShort && settlement.charge > held.amount)
         if (wouldCut) x.facts.wouldRefuse ??= 'insufficient_balance'
-        // A ledger that closes has settled all open holds, each by its progress.
+        // A ledger that is closing has already settled this hold, by its progress: then that is what it costs.
         if (used && held.settlement) noteProgress(x, held)
         send(settlement)
       }
@@ -157,7 +157,7 @@ function settlementOf(
   return { ...tokens, charge: cost, estimated, implausible, cut }
 }
 
-/** Notes for log, metrics and a message's row that the request costs what its hold says, and no exact count. */
+/** Notes, for log, metrics and a message's row: the request costs what its hold's progress says, and its tokens are an estimate. */
 function noteProgress(x: Exchange, { progress: { charge: cost, ...tokens } }: Hold): void {
   Object.assign(x.facts, { tokens, estimated: true, cost, basis: 'counted' })
 }

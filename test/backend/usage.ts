@@ -365,7 +365,7 @@ t.test('a refused answer is charged by its report, or counted as far as it was r
   const head = JSON.stringify({ choices: [{ message: { content: 'abcd' } }] }).slice(0, -1)
   const refused = async (tail: string, bytes: number) => {
     const m = meter()
-    m.refused({ head, tail, bytes, isAnswer: true })
+    m.wasted({ head, tail, bytes, isAnswer: true })
     return await m.used({ promptTokens: 5 })
   }
   t.match(await refused(usage, 4000), { prompt: 7, completion: 900, estimated: false })

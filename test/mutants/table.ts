@@ -401,8 +401,8 @@ export const mutants: readonly Mutant[] = [
   ),
   one(
     'sessions/streams/recording.ts',
-    'if (this.#appending || this.isLost || this.#isFinishing) return',
-    'if (this.#appending || this.isLost) return',
+    'if (this.#appending || this.isUnwritable || this.#isFinishing) return',
+    'if (this.#appending || this.isUnwritable) return',
   ),
   one(
     'sessions/streams/recording.ts',

@@ -65,8 +65,8 @@ local function book_reaping(account, id, value, mark, waived, counted)
   return charge
 end
 
--- Finds at most 100 expired holds, and books their charges in `account`. `repaid` is what their rest then pays of the
--- account's debt. While Redis has run for less than a lease, no hold is reaped: its gateway had no chance to renew the
+-- Finds at most 100 expired holds, and books their charges in `account`. `repaid` is what the account then pays of its
+-- debt, from what the holds give back. While Redis has run for less than a lease, no hold is reaped: its gateway had no chance to renew the
 -- lease.
 local function find_expired(account, now, lease)
   local ids = call('ZRANGEBYSCORE', hold_leases, '-inf', int(now), 'LIMIT', 0, REAP_AT_ONCE + 1)
@@ -113,8 +113,8 @@ local function write_reaping(account, reap)
   write_sums(account)
 end
 
--- Returns how many tokens the allowance should have now, and when its window ends. Returns nil if the allowance is right, and
--- `again` if Redis' time lies in none of the windows that the gateway has sent.
+-- Returns how many tokens the allowance should have now, and when its window ends. Returns nil if the allowance is
+-- right, and `clock` if Redis' time lies in none of the windows that the gateway has sent.
 local function find_renewal(account, offer, now)
   local tokens, every, keeps = match(offer, '^(%S+) (%a+) (%d)')
   local had = account.allowance
@@ -127,7 +127,7 @@ local function find_renewal(account, offer, now)
     return { target = 0, used = had.used, ends = had.ends, had = had }
   end
   local start, ends = window_now(offer, every, now)
-  if not start then return 'again' end
+  if not start then return 'clock' end
   -- A window that has begun runs to its end, and the next one begins there: neither another plan nor another time zone
   -- renews an allowance twice.
   local used, target = had.used, had.left

@@ -123,7 +123,7 @@ local denial = find_denial()
 local renewal, available, budgets = nil, 0, NO_BUDGETS
 if not denial then
   if not is_reopening then renewal = find_renewal(account, offer, now) end
-  if renewal == 'again' then return { 'clock', now } end
+  if renewal == 'clock' then return { 'clock', now } end
   if renewal then book_renewal(account, renewal) end
   budgets = find_budgets(account, key, offer, now)
   if not budgets then return { 'clock', now } end

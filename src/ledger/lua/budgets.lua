@@ -8,7 +8,7 @@
 -- windows in five words, the first two for the account's budget, the others for the key's; `-` = no window:
 -- `<since> <tokens> <since> <tokens> <key id>:<every>`
 -- The row of a hold has them in its meta, as `"held":"…"`. There, all tokens of the hold count in the named window, except
--- `tokens`: these the hold had already before it counted in that window. The entry of a charge has them as `budget`. There,
+-- `tokens`, which the hold had before it began to count in that window. The entry of a charge has them as `budget`. There,
 -- `tokens` are what the charge counts in the window; a correction that gives tokens back has a number below 0.
 
 local OF_ACCOUNT = 'window'
@@ -57,8 +57,8 @@ local function find_budget(account, text, field, windows, now)
   if not window or window.every ~= every or now >= window.ends then
     local start, ends = window_now(windows, every, now)
     if not start then return nil, true end
-    -- A window that began before the last one's end is that of another time zone: the last one goes on to the end of it, so
-    -- that a budget is not renewed twice.
+    -- A window that began before the last one's end is of another time zone. Then the last window goes on until the end
+    -- of this one, so that a budget is not renewed twice.
     local goes_on = window and window.every == every and start < window.ends
     window = {
       every = every, ends = ends, used = goes_on and window.used or 0,
@@ -141,8 +141,8 @@ local function with_hold_windows(tail, budgets, hold_windows, held)
   return string.sub(without_hold_windows(tail), 1, -2) .. ',"held":"' .. counts_text(hold_windows) .. '"}'
 end
 
--- Returns the five words for a charge whose hold is gone, because Redis forgot or reaped it: it counts in the windows that
--- run now.
+-- For a charge whose hold is gone, because Redis forgot or reaped it: returns what `read_counts` returns for a hold, with
+-- the windows that run now. Returns nil if neither the account nor the key has a budget.
 local function running_windows(account, key)
   if not account.budget and not key.budget then return nil end
   local running = read_counts(NO_COUNTS)
@@ -153,8 +153,9 @@ local function running_windows(account, key)
   return running
 end
 
--- Returns how much of `due` counts in the window that runs. What the charge needs beyond its hold, after the window of the
--- hold has ended, counts in the next one.
+-- Books the end of a hold in the window that runs: takes out what the hold counted in it, and adds what the charge counts.
+-- Returns this part of the charge's counts. If the hold's own window has ended, the window that runs counts only what the
+-- charge needs beyond the hold.
 local function book_in(account, part, held, due)
   local field = part.field
   local window = part.since and read_window(account, field)

@@ -1,8 +1,8 @@
 -- Purpose: checks a key, and reads what its account has. Reaps expired holds on the way.
 -- KEYS: account, hold leases, hold rows, journal, key (the operator may name the one whose budget is wanted)
 -- ARGV: 1 lease ms; 2 scope, '' = any;
---       3 '' = checks the key; `=` and the plan that the account was on = the operator asks: there is no key, and an
---         allowance whose window has ended is renewed;
+--       3 '' = a caller asks: the key is checked; `=<plan that the account was on>` = the operator asks: no key is
+--         checked, and an allowance whose window has ended is renewed;
 --       4 if the operator asks, what ARGV 8 of admit is; else ''
 -- Reply: ok, now, reaped, account id, name, plan, key id, key's models, granted, spent, reserved, owed, status,
 --          the key's own limit of tokens a minute (-1 = none), and as the row has them or '': allowance, budget, its window;
@@ -31,7 +31,7 @@ local refusal = not is_operator and find_refusal(account, key, scope, now)
 local renewal = nil
 if is_operator and account.status ~= 'suspended' then
   renewal = find_renewal(account, offer, now)
-  if renewal == 'again' then return { 'clock', now } end
+  if renewal == 'clock' then return { 'clock', now } end
   if renewal then book_renewal(account, renewal) end
 end
 

@@ -6,7 +6,7 @@ local HOUR_MS = 3600000
 local DAY_MS = 86400000
 local MINUTE_MS = 60000
 local MAX_AMOUNT = 9007199254740991
--- Set at the first settlement of an hour, this keeps the marks for 25 hours after the last one of the hour.
+-- Set at the first settlement of an hour, this keeps each mark of the hour for 25 hours at least.
 local MARK_SECONDS = 26 * 3600
 
 local account_key, hold_leases, hold_rows, journal = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

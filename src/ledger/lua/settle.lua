@@ -61,8 +61,9 @@ local charged = int(charge.total)
 -- First, so that the script runs when Redis' memory is full, as `write_when_full` does.
 call('HDEL', hold_rows, id)
 mark = 's ' .. charged .. ' ' .. int(charge.owed)
--- The first settlement in the hour of its own hold's id keeps the marks for as long as all others in this hour need, and
--- notes that as `kept`. One in another hour, because its hold crossed the hour or a clock is wrong, cannot rely on it.
+-- A mark lies in the hash of its hold's hour. The first settlement that comes in this same hour makes the hash last for
+-- all marks of the hour, and notes that as `kept`. A settlement in another hour, because its hold crossed the hour or a
+-- clock is wrong, renews the hash's expiry itself.
 local is_own_hour = math.floor(made_at(id) / HOUR_MS) == math.floor(now / HOUR_MS)
 if is_own_hour and not kept then
   call('HSET', settled, id, mark, 'kept', '1')

@@ -295,5 +295,5 @@ async function whole(
   const own = await done
   if (!own) throw new GatewayError('upstream_error')
   // When another gateway has ended the message, its row counts.
-  return shown(recording.isLost ? await streams.look(pair.place) : own, pair)
+  return shown(recording.isUnwritable ? await streams.look(pair.place) : own, pair)
 }

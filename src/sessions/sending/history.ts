@@ -9,7 +9,7 @@
 // Goes from the newest message to the oldest, so that the caller reads no more of a session than is needed:
 //
 //     user  assistant(calls a, b)  tool(a)  assistant  user  assistant()      ← oldest … newest →
-//     └──────────── one turn: b goes ────────────────┘ └─ both drop out ─┘
+//     └──────────── one turn: b drops out ───────────┘ └─ both drop out ─┘
 
 import { hostOf, isListed } from '../../chat/address.ts'
 import type { Model } from '../../config/config.ts'
@@ -36,7 +36,7 @@ export interface HistoryOptions {
   readonly outputTokens: number
   /** JSON text by name, as the backend gets it. Needed because tools and schemas take room in the window too. */
   readonly parameters: ReadonlyMap<string, string>
-  /** Most bytes of files and images in the request. Those of the new turns must fit; of the others, the newest go. */
+  /** Most bytes of files and images in the request. Those of the new turns must fit; of the others, the newest that fit are sent. */
   readonly inlineBytes: number
   /** True when there is a store to read files from. */
   readonly takesFiles: boolean

@@ -117,10 +117,10 @@ function readOnce(scan: JsonScan, name: string): unknown {
   return value
 }
 
-const session = `is not possible here: instructions belong to the session. PATCH its "instructions"`
+const belongsToSession = `is not possible here: instructions belong to the session. PATCH its "instructions"`
 const otherRoles: ReadonlyMap<unknown, string> = new Map([
-  ['system', session],
-  ['developer', session],
+  ['system', belongsToSession],
+  ['developer', belongsToSession],
   ['function', 'is outdated. Use "tool"'],
 ])
 

@@ -79,7 +79,7 @@ async function prepareNow(options: PrepareOptions): Promise<Prepared> {
   checkSend(send, model)
   const attached = attach(send.turns, { model, files: options.files })
   const { messages, promptTokens: guessed } = await historyOf(attached.turns, options)
-  const ask: Ask = async (part) => {
+  const compose: Compose = async (part) => {
     const texts: string[] = []
     for (const draft of messages) {
       // Each image costs one or two copies of megabytes.
@@ -89,9 +89,9 @@ async function prepareNow(options: PrepareOptions): Promise<Prepared> {
     return await requestOf(texts, options)
   }
   const files = messages.flatMap(filesIn)
-  const request = costing(await ask(standIn), files)
+  const request = costing(await compose(standIn), files)
   const { promptTokens } = request
-  const filling = fillingOf(files, { ...attached, ask, promptTokens })
+  const filling = fillingOf(files, { ...attached, compose, promptTokens })
   const stored = rowsOf(attached.turns, { context, model, hold, guessed })
   const draft = stored.at(-1)
   if (!draft) throw new TypeError('a send without rows')
@@ -135,10 +135,10 @@ async function requestOf(
   return { ...request, wantsUsage: true }
 }
 
-type Ask = (part: (file: FileReference) => BackendPart) => Promise<ChatRequest>
+type Compose = (part: (file: FileReference) => BackendPart) => Promise<ChatRequest>
 
 interface ToFill extends Attached {
-  readonly ask: Ask
+  readonly compose: Compose
   readonly promptTokens: number
 }
 
@@ -149,7 +149,7 @@ function costing(request: ChatRequest, files: readonly FileReference[]): ChatReq
 
 function fillingOf(
   files: readonly FileReference[],
-  { turns, images, ask, promptTokens }: ToFill,
+  { turns, images, compose, promptTokens }: ToFill,
 ): Filling | undefined {
   if (files.length === 0 && images.length === 0) return undefined
   const said = new Set(turns.flatMap(({ content }) => filesOf(content)).map(idOf))
@@ -161,7 +161,7 @@ function fillingOf(
     older: wanted.filter((file) => !said.has(idOf(file))),
     bytes: wanted.reduce((sum, file) => sum + inlineBytes(file), 0),
     async request(contents) {
-      const request = await ask((file) => {
+      const request = await compose((file) => {
         const content = contents.get(idOf(file))
         return content ? partOf(file, content) : standIn(file)
       })
@@ -270,6 +270,8 @@ export async function readContext(
           yield message
         }
         const isEmpty = reply.values.length === firstRow
+        // The first chunk is empty if even its newest row is too large for it: the next call takes that row. If no row
+        // of a chunk can be read, there is no id to go on from.
         if (reply.values[2] !== 1 || (oldest === undefined && !isEmpty)) return
         before = oldest ?? before
         reply = await read(before, chunkBytes, 1)

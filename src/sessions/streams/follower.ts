@@ -82,8 +82,8 @@ export class Follower {
     if (this.#quiet < quietPolls) return
     this.#quiet = 0
     const state = await rows.state(place)
-    // Nothing will come when the message was withdrawn or deleted, so that it has no stream; nor when its stream has ended
-    // before the frames that are here, because Redis has lost the others.
+    // Nothing more comes when there is no stream, because the message was withdrawn or deleted; or when the stream has
+    // ended, but Redis has lost the frames after those that are here.
     const isOver = !state || (state.isEnded && state.next <= this.log.next)
     if (isOver) this.log.break()
     else await lost.finish(place)

@@ -197,7 +197,7 @@ export class Generations {
     const isTold = await recording.finish(frames, JSON.stringify(message))
     // Another gateway has ended the message, by a checkpoint: this corrects the row. When that fails, the ledger's
     // charge is right all the same.
-    if (recording.isLost) {
+    if (recording.isUnwritable) {
       await this.#options.rows.amend(owned, () => message).catch(() => undefined)
     }
     return isTold

@@ -38,7 +38,7 @@ export interface StreamReading {
 const readerBatches = 2
 const readsAtOnce = 8
 
-/** Each exchange that reads has a slot of its account's, from before its answer until it ends; one that pays for the generation it reads needs none until that has ended. */
+/** An exchange that reads a stream has one of its account's slots, from before its answer until its end. If it pays for the generation that it reads, it needs the slot only once the generation has ended. */
 export class Readers {
   readonly #options: ReadersOptions
   /** Limits reads of frames: a thousand replays must not fill the one connection to Redis, even to a distant, slow Redis. */

@@ -40,7 +40,7 @@ export class Recording implements StreamOut {
   #next = 0
   /** True when frames are missing between those in Redis and `#pending`: the next append replaces those in Redis. */
   #mustReplace = false
-  #bytesSinceSummary = 0
+  #bytesSinceSnapshot = 0
   #appending: Promise<void> | undefined
   #storingEnd: Promise<boolean> | undefined
   #timer: NodeJS.Timeout | undefined
@@ -71,7 +71,7 @@ export class Recording implements StreamOut {
     this.#unread = []
   }
 
-  /** The gateway's own last frame. It gets the number of the first frame that was not written: no content had followed. */
+  /** The gateway's own last frame. It gets the number of the first frame that was not written: the frames from there on had no content, and are dropped. */
   lastFrame(data: string): string {
     this.#numbered = new Numbered(this.#options.owned.message, this.#next)
     return this.frame({ event: undefined, data })
@@ -95,8 +95,8 @@ export class Recording implements StreamOut {
     this.#isOpen = true
   }
 
-  /** True when the message was withdrawn, another gateway ended it, or Redis has lost it with its session. */
-  get isLost(): boolean {
+  /** Nothing more of it can be written: it was withdrawn, another gateway ended it, or Redis has lost it with its session. */
+  get isUnwritable(): boolean {
     return this.#isDropped || this.#isForgotten
   }
 
@@ -146,7 +146,7 @@ export class Recording implements StreamOut {
     const { replayBytes, owned } = this.#options
     this.#pending += text
     this.#next = this.#numbered.next
-    this.#bytesSinceSummary += text.length
+    this.#bytesSinceSnapshot += text.length
     if (this.#pending.length <= replayBytes) return
     // Redis has been away for long: drops old frames, to leave room for more. What Redis has will then be replaced.
     const cut = this.#pending.length - replayBytes / 2
@@ -165,10 +165,10 @@ export class Recording implements StreamOut {
 
   #flush(): void {
     // After the message has ended, its stream must not be appended to.
-    if (this.#appending || this.isLost || this.#isFinishing) return
+    if (this.#appending || this.isUnwritable || this.#isFinishing) return
     this.#appending = this.#send().then((isTaken) => {
       this.#appending = undefined
-      if (this.#isFinishing || this.isLost) return
+      if (this.#isFinishing || this.isUnwritable) return
       if (isTaken && this.#pending.length >= flushBytes) return this.#flush()
       this.#schedule(this.#pending.length > 0 ? flushMs : silenceMs)
     })
@@ -177,13 +177,13 @@ export class Recording implements StreamOut {
   async #send(): Promise<boolean> {
     const { rows, owned, replayBytes } = this.#options
     const said = this.said()
-    const isSummaryDue = this.#mustReplace || this.#bytesSinceSummary > replayBytes / 2
-    // When the summary is due, all frames since the last one go with it.
-    const batch = isSummaryDue ? { ...this.#all(), said: said.snapshot() } : this.#batch()
+    const isSnapshotDue = this.#mustReplace || this.#bytesSinceSnapshot > replayBytes / 2
+    // A snapshot has the words of all frames so far, so all pending frames go with it, and not only a batch of them.
+    const batch = isSnapshotDue ? { ...this.#all(), said: said.snapshot() } : this.#batch()
     try {
       const reply = await rows.append(owned, { ...batch, isOpen: this.#isOpen })
       const isTaken = reply.word === 'ok'
-      if (isTaken && isSummaryDue) this.#bytesSinceSummary = 0
+      if (isTaken && isSnapshotDue) this.#bytesSinceSnapshot = 0
       this.#onReply(reply, batch)
       return isTaken
     } catch {
@@ -197,7 +197,7 @@ export class Recording implements StreamOut {
     // Redis may have more or fewer frames than this process knew: its reply then says which frame it needs next.
     let misses = 0
     let hasOtherEnd = false
-    while (misses < 3 && !this.isLost) {
+    while (misses < 3 && !this.isUnwritable) {
       const batch: Batch = this.#mustReplace || hasOtherEnd ? this.#all() : this.#batch()
       const isLast = batch.text.length === this.#pending.length
       const reply = await (isLast ? rows.finish(owned, batch, row) : rows.append(owned, batch))
@@ -208,7 +208,7 @@ export class Recording implements StreamOut {
       hasOtherEnd = reply.word === 'lost' && !isLast
       if (!hasOtherEnd) this.#onReply(reply, batch)
     }
-    return this.isLost
+    return this.isUnwritable
   }
 
   #all(): Batch {

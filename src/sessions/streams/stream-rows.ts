@@ -105,7 +105,7 @@ export interface StreamRowsOptions {
 
 /** A batch has at most 32 KiB and one event more, so one read brings about 1 MiB at most. */
 const batchesARead = 32
-/** An owner appends every second: without a hold and silent for so long (or for its lease, if shorter), it is gone. */
+/** An owner appends every second. One whose hold has ended is gone once it was silent for this long, or for a lease if that is shorter. */
 const mostSilenceMs = 5000
 
 const toBytes = (text: string): Buffer => Buffer.from(text, 'latin1')

@@ -393,7 +393,7 @@ t.test('an end by another gateway makes room for the whole answer', async (t) =>
   // In one tick, so that the recording learns nothing of the other end before its own.
   const [isLost, isStored] = await Promise.all([rows.finishLost(owned, other), it.end()])
   t.same([isLost, isStored], [true, true])
-  t.notOk(recording.isLost)
+  t.notOk(recording.isUnwritable)
   t.ok(recording.log.isEnded)
   t.equal(await storedText(it, owned), it.text)
   t.match(await it.row(owned), { status: 'completed' })
@@ -415,7 +415,7 @@ t.test('also for a long answer, of which Redis lacks more than a batch', async (
   const other = { reached: 1, terminal: 'data: {}\n\n', row: incomplete }
   t.equal(await rows.finishLost(owned, other), true)
   t.equal(await recording.finish('', row(owned)), true)
-  t.notOk(recording.isLost)
+  t.notOk(recording.isUnwritable)
   t.ok((await storedText(it, owned)) === it.text)
   t.match(await it.row(owned), { status: 'completed' })
 })
