@@ -5,13 +5,12 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import { GatewayError } from './errors.ts'
 import type { ErrorCode } from './errors.ts'
-import type { Model } from './config/config.ts'
 import type { Alarm } from './backend/generated.ts'
 import type { Meter } from './backend/usage.ts'
 import type { BodyShare } from './http/body.ts'
 import type { StopReason } from './ledger/hold.ts'
+import type { Granted, Want } from './ledger/want.ts'
 import type { StreamOut } from './http/client-stream.ts'
-import type { Effort } from './tokens/count-pieces.ts'
 import type { TokenCounts } from './tokens/token-counts.ts'
 import type { Claim } from './redis/claims.ts'
 
@@ -55,6 +54,8 @@ export interface Exchange {
   want?: Want | undefined
   /** What metering's `admit` granted. */
   granted?: Granted | undefined
+  /** For the meter; set by metering when the hold is made in slices. */
+  alarm?: Alarm | undefined
   /** Reads what the backend generates; set when the backend is asked. */
   meter?: Meter | undefined
   /** Set by the generation. Metering calls it to stop the generation when the ledger says so. */
@@ -89,42 +90,6 @@ export interface Identity {
   readonly models?: readonly string[]
   /** The key's own limit. */
   readonly tokensPerMinute?: number | undefined
-}
-
-/** The estimate before a generation (docs/money.md#before-the-hold). Counts are tokens of the model. */
-export interface Want {
-  readonly model: Model
-  readonly promptTokens: number
-  /** Counts the prompt by the tokenizer, thoroughly if no effort is named. Called only after the request was sent to a backend; the count is used only while that backend has reported no prompt. Without this function, the estimate is used. */
-  countPrompt?(effort?: Effort): Promise<number>
-  /** The most tokens that the prompt can have: a backend that reports more is not believed. Read it once the backend has been asked. */
-  readonly mostPrompt: number
-  /** The most that each choice may generate; 0 when the endpoint generates nothing. */
-  readonly outputPerChoice: number
-  /** How many choices are generated: prompts × n, or prompts × best_of if that is more; 0 when the endpoint generates nothing. */
-  readonly choices: number
-  /** The meter sees all output as it comes, so it can be held in slices. */
-  readonly isSeenAsItComes: boolean
-  readonly fields: WantedFields
-  readonly sessionId?: string
-  readonly messageId?: string
-}
-
-/** Names of fields of the request's body, for refusals. */
-export interface WantedFields {
-  readonly prompt: string
-  /** The field that bounds the output; undefined when the client sent none. */
-  readonly bound: string | undefined
-}
-
-export interface Granted {
-  readonly holdId: string
-  /** Balance tokens. */
-  readonly amount: number
-  /** The most that each choice may generate: what was wanted, at most what the amount pays for and what the limit of tokens a minute has counted. A hold in slices grows, so its amount sets no bound; in shadow mode neither does. */
-  readonly outputPerChoice: number
-  /** For the meter, if the hold is made in slices. */
-  readonly alarm?: Alarm | undefined
 }
 
 export interface Facts {

@@ -5,7 +5,7 @@
 // each attempt.
 
 import { forward } from '../backend/forward.ts'
-import type { BackendAnswer } from '../backend/outgoing-request.ts'
+import type { BackendAnswer } from '../backend/forward.ts'
 import { clientHeaders } from '../backend/request-headers.ts'
 import { Meter } from '../backend/usage.ts'
 import type { Seat } from '../backend/targets.ts'
@@ -144,31 +144,23 @@ function prepare(generation: Generation, { target }: Seat): void {
 
 type Asking = Pick<Generation, 'x' | 'request'>
 
-/** What each choice may generate: what admission granted; without metering, what the client and the model allow. */
-const boundOf = ({ x, request }: Asking): number => (x.granted ?? request).outputPerChoice
-
 function meterOf({ x, request }: Asking, target: Target): Meter {
-  const { model, choices, tries, echoed } = request
   return new Meter({
-    completeWhen: model.completeWhen,
-    choices,
-    tries,
+    ...request.expected(x.granted),
+    completeWhen: request.model.completeWhen,
     count: countText,
-    outputPerChoice: boundOf({ x, request }),
-    echoed,
     isContinuous: target.continuousUsage,
-    alarm: x.granted?.alarm,
+    alarm: x.alarm,
   })
 }
 
 async function ask(generation: Generation, seat: Seat): Promise<BackendAnswer> {
   const { x, run, request, target, deadline } = generation
   try {
-    const grant = { outputPerChoice: boundOf(generation), ref: x.caller?.ref ?? '' }
     const backendRequest: BackendRequest = {
       path: request.row.path,
       headers: clientHeaders(request.model, x.headers),
-      body: request.bodyFor(target, grant),
+      body: request.bodyFor(target, x),
     }
     run.upstream(backendRequest)
     const onSent = () => {

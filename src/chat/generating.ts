@@ -1,6 +1,6 @@
 // What the parts of one generation share, how it may end, and who is told: its client, its target, the plugins.
 
-import type { BackendAnswer } from '../backend/outgoing-request.ts'
+import type { BackendAnswer } from '../backend/forward.ts'
 import type { Candidates, Seat, Targets } from '../backend/targets.ts'
 import type { Meter } from '../backend/usage.ts'
 import type { Limits, Target } from '../config/config.ts'

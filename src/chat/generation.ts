@@ -1,7 +1,7 @@
 // A generation for one client of `/v1`: hands the answer of a target on, whole or as a stream (attempts.ts asks the targets).
 // However a generation ends, `run.finish` is called once, before the last byte goes out.
 
-import type { BackendAnswer } from '../backend/outgoing-request.ts'
+import type { BackendAnswer } from '../backend/forward.ts'
 import { asGatewayError, errorBody, GatewayError } from '../errors.ts'
 import type { Answer, Exchange } from '../exchange.ts'
 import { ClientLeft } from '../http/body.ts'

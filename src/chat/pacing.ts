@@ -3,7 +3,7 @@
 // the backend's bytes wait in the system's buffers. Knows nothing of what the bytes mean.
 
 import type { Socket } from 'node:net'
-import type { BackendAnswer } from '../backend/outgoing-request.ts'
+import type { BackendAnswer } from '../backend/forward.ts'
 
 /** So long a backend may take to close its answer after [DONE], so that the connection can be used again. */
 const closingMs = 1000

@@ -6,7 +6,7 @@
 //   the client leaving, once everything that has come is read (deadline.signal) · the ledger: no money, or suspended ·
 //   more output than the bound · an event that is too large
 
-import type { BackendAnswer } from '../backend/outgoing-request.ts'
+import type { BackendAnswer } from '../backend/forward.ts'
 import { mask } from '../backend/secrets.ts'
 import { SseReader } from '../backend/sse-reader.ts'
 import { GatewayError, asGatewayError } from '../errors.ts'

@@ -5,8 +5,10 @@ import { createHmac } from 'node:crypto'
 import type { Model, Target } from '../config/config.ts'
 import type { EndpointRow } from '../config/endpoints.ts'
 import { free } from '../sharing/discard.ts'
+import type { MeterOptions } from '../backend/usage.ts'
 import type { GatewayError } from '../errors.ts'
-import type { Want } from '../exchange.ts'
+import type { Exchange } from '../exchange.ts'
+import type { Granted, Want } from '../ledger/want.ts'
 import { scanJson } from '../http/json/scan.ts'
 import type { JsonScan } from '../http/json/scan.ts'
 import { invalid, missing } from '../http/refusals.ts'
@@ -25,24 +27,18 @@ export interface ChatRequest extends Omit<Want, 'sessionId' | 'messageId'> {
   readonly stream: boolean
   /** The client asked for the usage chunk. */
   readonly wantsUsage: boolean
-  /** How many answers are generated for each choice that is sent. */
-  readonly tries: number
-  /** So many tokens of the prompt may come again with the answers. */
-  readonly echoed: number
   /** Counts by the tokenizer, for a backend that reports nothing; thoroughly if no effort is named. */
   countPrompt(effort?: Effort): Promise<number>
   /** The refusal of what this model does not take. Only callers with a good key get it: strangers learn nothing about models. */
   readonly refusal: GatewayError | undefined
-  /** The body for a target, in pieces, its output bounded to what was granted. */
-  bodyFor(target: Target, granted: Grant): readonly Buffer[]
+  /** What the meter has to know of the answer. */
+  expected(
+    granted: Granted | undefined,
+  ): Pick<MeterOptions, 'outputPerChoice' | 'choices' | 'tries' | 'echoed'>
+  /** The body for a target, in pieces, its output bounded to what was granted: without metering, to what client and model allow. */
+  bodyFor(target: Target, x: Pick<Exchange, 'granted' | 'caller'>): readonly Buffer[]
   /** To be called when no target will be asked any more. Releases the parsed values; and the bytes of a body of more than a megabyte, once its prompt is counted and if the body is sent. Returns how many bytes are kept. */
   forgetBody(backend: { readonly isSent: boolean }): number
-}
-
-export interface Grant {
-  readonly outputPerChoice: number
-  /** The ref of the account that asks. */
-  readonly ref: string
 }
 
 /** The bytes of bodies up to here are kept: to count their prompts ahead would cost more than the memory is worth. */
@@ -70,7 +66,11 @@ export function parseChatRequest(
   const addresses = judged.addresses.length
   const items = row.generates ? undefined : row.required
   const estimate = estimatePrompt({ body, scan, addresses, media: row.media, items }, model)
+  const generated = row.generates ? choices : 0
+  const echoes = scan.value('echo') === true
+  const echoed = echoes ? choices * estimate.most : 0
   const outputPerChoice = row.generates ? Math.min(model.maxOutputTokens, maximum.most) : 0
+  const mostFor = (granted: Granted | undefined) => granted?.outputPerChoice ?? outputPerChoice
   // The code below must refer to body and scan only through `held`; any other reference would keep them in memory.
   let held: Held | undefined = { body, scan }
   // A view of its own, because the parsed values are kept for as long as the original Buffer is (scan.ts).
@@ -82,20 +82,24 @@ export function parseChatRequest(
     model,
     stream,
     wantsUsage: wantsUsage(scan),
-    choices: row.generates ? choices : 0,
-    tries,
-    echoed: scan.value('echo') === true ? choices * estimate.most : 0,
+    choices: generated,
     promptTokens: estimate.tokens,
     mostPrompt: mostPrompt(estimate.most, row, model),
     countPrompt: (effort) => counted ?? countPrompt(there(known), effort),
     outputPerChoice,
-    isSeenAsItComes: isSeenAsItComes({ stream, tries, model, echoes: scan.value('echo') === true }),
+    isSeenAsItComes: isSeenAsItComes({ stream, tries, model, echoes }),
     fields: { prompt: row.required, bound: row.generates ? maximum.field : undefined },
     refusal: refusalFor(judged, model),
-    bodyFor: (target, granted) => {
+    expected: (granted) => ({
+      outputPerChoice: mostFor(granted),
+      choices: generated,
+      tries,
+      echoed,
+    }),
+    bodyFor: (target, { granted, caller }) => {
       const { body, scan } = there(held)
-      const bound = row.generates ? Math.min(outputPerChoice, granted.outputPerChoice) : undefined
-      const edit = { bound, stream, name, ref: granted.ref }
+      const bound = row.generates ? mostFor(granted) : undefined
+      const edit = { bound, stream, name, ref: caller?.ref ?? '' }
       return spliceBody(body, scan, editsFor(scan, target, edit))
     },
     forgetBody({ isSent }) {
@@ -112,7 +116,9 @@ export function parseChatRequest(
   }
 }
 
-interface Seen extends Pick<ChatRequest, 'stream' | 'tries' | 'model'> {
+interface Seen extends Pick<ChatRequest, 'stream' | 'model'> {
+  /** How many answers are generated for each choice that is sent. */
+  readonly tries: number
   readonly echoes: boolean
 }
 

@@ -1,7 +1,7 @@
 // Reads a backend's answer that is not a stream to its end. An answer that is too large is not kept, but is read on for
 // the usage at its end: what was generated is charged, even if nobody gets it.
 
-import type { BackendAnswer } from '../backend/outgoing-request.ts'
+import type { BackendAnswer } from '../backend/forward.ts'
 import type { Wasted } from '../backend/report.ts'
 
 export interface WholeAnswer {

@@ -74,7 +74,7 @@ export class Admission {
     return this.#identify({ ref, hmac, scope: '' }, true)
   }
 
-  /** Makes a hold, or throws the refusal. */
+  /** Makes a hold, or throws the refusal. Its first call is sent in this tick: a script that is sent after it finds the hold, unless one more call was needed. */
   readonly admit = async (request: AdmitRequest): Promise<Hold> => {
     const { gate, spool, onAdmitted, onUnclear } = this.#options
     gate.pass()
@@ -112,9 +112,8 @@ export class Admission {
   readonly extend = async (hold: Hold, extension: Extension): Promise<boolean> => {
     this.#options.gate.pass()
     const answer = await this.#ask(hold.fields, extendCall(hold, extension))
-    if (answer.word === 'ok') hold.extended(answer.amount)
-    else if (answer.word === 'account_suspended') hold.stop(answer.word)
-    else if (!(await this.openAgain(hold))) hold.stop('lost')
+    if (answer.word === 'account_suspended') hold.stop(answer.word)
+    else if (answer.word === 'gone' && !(await this.openAgain(hold))) hold.stop('lost')
     // A hold that was opened again was not extended: its stream may ask once more. A stopped stream asks no more.
     return answer.word !== 'ok' || answer.available > 0
   }

@@ -6,8 +6,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import { asGatewayError } from '../errors.ts'
 import type { GatewayError } from '../errors.ts'
 import { answering } from '../exchange.ts'
-import type { Answer, Caller, Exchange, Facts, Granted } from '../exchange.ts'
-import type { Identity, Route, Want } from '../exchange.ts'
+import type { Answer, Caller, Exchange, Facts, Identity, Route } from '../exchange.ts'
 import { ClientLeft, readJsonBody } from '../http/body.ts'
 import type { BodyBudget, BodyShare } from '../http/body.ts'
 import { networkOf } from '../http/client-address.ts'
@@ -57,8 +56,9 @@ export class Arrival implements Exchange {
   proof: Promise<Identity> | undefined = undefined
   identity: Identity | undefined = undefined
   claim: Claim | undefined = undefined
-  want: Want | undefined = undefined
-  granted: Granted | undefined = undefined
+  want: Exchange['want'] = undefined
+  granted: Exchange['granted'] = undefined
+  alarm: Exchange['alarm'] = undefined
   meter: Exchange['meter'] = undefined
   stop: Exchange['stop'] = undefined
   pause: Exchange['pause'] = undefined

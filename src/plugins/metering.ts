@@ -4,17 +4,19 @@
 
 import { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'
-import type { Exchange, Hooks, Outcome, Want } from '../exchange.ts'
+import type { Exchange, Hooks, Outcome } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { limitHeaders } from '../http/headers.ts'
 import type { Settlement } from '../ledger/orders.ts'
 import { noProgress } from '../ledger/hold.ts'
 import type { Hold, Progress } from '../ledger/hold.ts'
 import { ledgerSettings } from '../ledger/open.ts'
-import { charge, outputAfforded } from '../ledger/price.ts'
+import { charge } from '../ledger/price.ts'
 import { lowBalanceHeaders } from '../accounts/low-balance.ts'
 import { enforcement } from '../accounts/plan.ts'
 import { Slices } from '../ledger/slices.ts'
+import { grantedBy, mostUsed, sizesOf } from '../ledger/want.ts'
+import type { Granted, Want } from '../ledger/want.ts'
 import { runawayAt } from '../backend/usage.ts'
 import type { Meter } from '../backend/usage.ts'
 import type { Used } from '../backend/report.ts'
@@ -67,6 +69,11 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
   const { ledger } = gateway
   const low = (available: number) => lowBalanceHeaders(gateway.config, available)
   const isShadow = !config.enforce
+  const { mode, slice } = config.hold
+  const sizing = {
+    minOutputTokens: config.min_output_tokens,
+    slice: mode === 'sliced' ? slice : undefined,
+  }
   let hold: Hold | undefined
   let slices: Slices | undefined
   let isShort = false
@@ -86,8 +93,7 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       const { want } = x
       const { model, sessionId, messageId } = want
       const meta = { requestId: x.id, sessionId, messageId, price: model.price }
-      const sizes = admissionSizes(want, config)
-      const { isSliced } = sizes
+      const sizes = sizesOf(want, sizing)
       const request = { ...x.caller, ...sizes, holdId, model: model.id, meta, isShadow }
       hold = await ledger.admit(request).catch((error: unknown) => {
         const { available } = (error instanceof GatewayError && error.shortage) || {}
@@ -97,14 +103,15 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       hold.onStop((reason) => x.stop?.(reason))
       x.identity = hold.fields
       x.facts.wouldRefuse = hold.fields.wouldRefuse
-      isShort = isShadow && !isSliced && hold.amount < sizes.amount
+      isShort = isShadow && !sizes.isSliced && hold.amount < sizes.amount
       Object.assign(x.replyHeaders, limitHeaders(hold.fields.limits), low(hold.fields.available))
-      const outputPerChoice = outputGranted(want, hold, isSliced)
+      x.granted = grantedBy(hold, want, sizes)
       const { read, gauge } = progressOf(x, want)
       hold.watch(read, gauge)
-      if (isSliced && hold.amount >= sizes.min)
-        slices = slicesOf(gateway, x, { want, hold, slice: config.hold.slice, outputPerChoice })
-      x.granted = { holdId, amount: hold.amount, outputPerChoice, alarm: slices?.alarm }
+      // In shadow mode, the hold of a request that would have been refused is smaller: nothing stops its stream.
+      if (sizes.isSliced && hold.amount >= sizes.min)
+        slices = slicesOf(gateway, x, { want, hold, granted: x.granted, slice })
+      x.alarm = slices?.alarm
     },
     done(outcome) {
       if (!hold || !x.want) return undefined
@@ -172,74 +179,22 @@ function plausible<T extends TokenCounts>(x: Exchange, want: Want, used: T): T {
   return { ...used, prompt, cached, completion: Math.min(used.completion, mostOutput) }
 }
 
-/** What a request needs: balance tokens, and tokens that the limit of tokens a minute counts. That limit lowers the output only when the client has set no bound. */
-function admissionSizes(want: Want, { min_output_tokens: minOutputTokens, hold }: MeteringConfig) {
-  const { model, promptTokens, outputPerChoice, choices, fields, isSeenAsItComes } = want
-  const isSliced = hold.mode === 'sliced' && isSeenAsItComes
-  const outputTokens = outputPerChoice * choices
-  const least = Math.min(outputTokens, minOutputTokens * choices)
-  const held = isSliced ? Math.min(outputTokens, Math.max(least, hold.slice)) : outputTokens
-  const chargeFor = (completion: number) =>
-    charge(model.price, { prompt: promptTokens, cached: 0, completion })
-  return {
-    amount: chargeFor(held),
-    isSliced,
-    min: chargeFor(least),
-    promptTokens,
-    outputTokens,
-    // A client that set a bound gets all of it, or a refusal.
-    leastOutputTokens: fields.bound === undefined ? least : outputTokens,
-    neverFits: (limit: number) => tooMuch(want, limit),
-  }
-}
-
-/** How many tokens each choice may generate: as many as the hold pays for (a hold in slices grows, so it sets no bound), and no more than the limit of tokens a minute has counted. */
-function outputGranted(
-  { model, promptTokens, outputPerChoice, choices }: Want,
-  hold: Hold,
-  isSliced: boolean,
-): number {
-  if (hold.fields.isShadow) return outputPerChoice
-  const paying = { amount: hold.amount, promptTokens, choices }
-  const afforded = isSliced ? Infinity : outputAfforded(model.price, paying)
-  const counted = (hold.fields.countedTokens - promptTokens) / Math.max(1, choices)
-  return Math.min(outputPerChoice, afforded, Math.floor(counted))
-}
-
-function tooMuch({ promptTokens, choices, fields }: Want, limit: number) {
-  const { prompt, bound } = fields
-  const most = Math.floor((limit - promptTokens) / Math.max(1, choices))
-  const refusal = `The request may use more tokens than the limit of ${limit} a minute.`
-  if (bound !== undefined && most >= 1) {
-    return { param: bound, message: `${refusal} Lower ${bound} to ${most} or less.` }
-  }
-  if (choices > 1 && promptTokens < limit) {
-    // A request with several prompts has as many choices.
-    const param = prompt === 'messages' ? 'n' : prompt
-    return { param, message: `${refusal} Ask for fewer than ${choices} choices.` }
-  }
-  const counts = `"${prompt}" counts as ${promptTokens} tokens. Shorten it.`
-  return { param: prompt, message: `${refusal} ${counts}` }
-}
-
 interface Slicing {
   readonly want: Want
   readonly hold: Hold
+  readonly granted: Granted
   readonly slice: number
-  readonly outputPerChoice: number
 }
 
 function slicesOf(
   { ledger }: Gateway,
   x: Exchange,
-  { want, hold, slice, outputPerChoice }: Slicing,
+  { want, hold, granted, slice }: Slicing,
 ): Slices {
-  const { model, promptTokens, choices } = want
+  const { promptTokens } = want
   return new Slices({
+    ...mostUsed(want, granted),
     hold,
-    price: model.price,
-    promptTokens,
-    outputTokens: outputPerChoice * choices,
     slice,
     roughTokens: () => x.meter?.roughTokens ?? 0,
     isFinished: () => x.meter?.finished === true,

@@ -142,8 +142,8 @@ t.test('each account has its own salt, if the target takes one', async (t) => {
 t.test('the salts of two targets tell nothing of each other', async (t) => {
   const saltAt = (own: { readonly key?: string }) => {
     const salted = { ...target, cacheSalt: true, ...own }
-    const grant = { outputPerChoice: 1, ref: 'AAAAAAAAAAAA' }
-    const pieces = chatOf(Buffer.from(JSON.stringify(hi))).bodyFor(salted, grant)
+    const asker = { caller: { ref: 'AAAAAAAAAAAA', hmac: '', scope: '' as const } }
+    const pieces = chatOf(Buffer.from(JSON.stringify(hi))).bodyFor(salted, asker)
     return (JSON.parse(bodyOf(Buffer.concat(pieces))) as { cache_salt: string }).cache_salt
   }
   const salt = saltAt({ key: 'secret' })
@@ -166,7 +166,7 @@ bothWays(t, 'freed-buffers')(
     t.equal(request.forgetBody({ isSent: true }), 0)
     t.ok(Math.abs((await request.countPrompt()) / expected - 1) < 0.05)
     t.equal(body.length === 0, !isPlain, 'and its memory is free')
-    t.throws(() => request.bodyFor(target, { outputPerChoice: 5, ref: '' }), TypeError)
+    t.throws(() => request.bodyFor(target, { granted: { outputPerChoice: 5 } }), TypeError)
   },
 )
 
@@ -178,7 +178,7 @@ t.test('of a smaller body the bytes are kept, and nothing that was parsed', asyn
   const expected = await request.countPrompt()
   t.equal(request.forgetBody({ isSent: true }), body.length)
   t.equal(await request.countPrompt(), expected)
-  t.throws(() => request.bodyFor(target, { outputPerChoice: 5, ref: '' }), TypeError)
+  t.throws(() => request.bodyFor(target, { granted: { outputPerChoice: 5 } }), TypeError)
 })
 
 t.test('content at an address counts, whatever type its part claims', async (t) => {
@@ -210,7 +210,7 @@ t.test('a body that was not sent whole keeps its bytes', async (t) => {
 t.test('a large body is not copied for a target', async (t) => {
   const pad = 'x'.repeat(9_000_000)
   const body = Buffer.from(`{"model":"m","messages":[],"pad":"${pad}","max_tokens":7}`)
-  const sent = chatOf(body).bodyFor(target, { outputPerChoice: 5, ref: '' })
+  const sent = chatOf(body).bodyFor(target, { granted: { outputPerChoice: 5 } })
   t.ok(sent.every((piece) => piece.length < 64 || piece.buffer === body.buffer))
   t.same(JSON.parse(sent.join('')).max_tokens, 5)
   t.equal(JSON.parse(sent.join('')).pad, pad)

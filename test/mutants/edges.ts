@@ -63,7 +63,7 @@ export const edgeMutants: readonly Mutant[] = [
     'const sorted = [...all].sort((a, b) => a.length - b.length)',
   ),
   one(
-    'backend/outgoing-request.ts',
+    'backend/forward.ts',
     'return this.#req?.reusedSocket === true && this.#req.socket?.bytesRead === this.#readBefore',
     'return this.#req?.reusedSocket === true',
     'backend/connections.ts',
@@ -295,14 +295,9 @@ export const edgeMutants: readonly Mutant[] = [
     'return { answered: known, admit: async () => (x.want ? undefined : known()) }',
     'return { admit: async () => (x.want ? undefined : known()) }',
   ),
+  one('ledger/want.ts', 'if (choices > 1 && promptTokens < limit) {', 'if (choices > 1) {'),
   one(
-    'plugins/metering.ts',
-    'if (choices > 1 && promptTokens < limit) {',
-    'if (choices > 1) {',
-    'journeys/tokens-a-minute.ts',
-  ),
-  one(
-    'plugins/metering.ts',
+    'ledger/want.ts',
     'const least = Math.min(outputTokens, minOutputTokens * choices)',
     'const least = Math.min(outputTokens, minOutputTokens)',
   ),

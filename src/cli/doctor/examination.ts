@@ -2,7 +2,7 @@
 // Texts of a check may come from unknown servers: secrets and control characters in them are not shown.
 
 import { codeOf, GatewayError } from '../../errors.ts'
-import { unreached } from '../../backend/outgoing-request.ts'
+import { unreached } from '../../backend/forward.ts'
 import { withoutSecrets } from '../../log.ts'
 import { unlessAborted } from '../../sharing/patience.ts'
 import { clean } from '../table.ts'

@@ -2,7 +2,7 @@
 // stream end as the model's `complete_when` says, is usage reported? Sends one short message and reads no more than
 // needed.
 
-import type { BackendAnswer } from '../../backend/outgoing-request.ts'
+import type { BackendAnswer } from '../../backend/forward.ts'
 import { forward } from '../../backend/forward.ts'
 import { mask } from '../../backend/secrets.ts'
 import { SseReader } from '../../backend/sse-reader.ts'
@@ -27,8 +27,8 @@ export async function askOneToken(route: ModelTarget, signal: AbortSignal): Prom
   }
   const messages = [{ role: 'user', content: 'Hi' }]
   const plain = Buffer.from(JSON.stringify({ model: model.id, messages, stream: true }))
-  const grant = { outputPerChoice: 1, ref: '' }
-  const body = parseChatRequest(plain, chatRow, () => model)?.bodyFor(target, grant) ?? [plain]
+  const asker = { granted: { outputPerChoice: 1 } }
+  const body = parseChatRequest(plain, chatRow, () => model)?.bodyFor(target, asker) ?? [plain]
   const headers = { 'content-type': 'application/json', accept: 'text/event-stream' }
   const begun = performance.now()
   const request = { path: chatRow.path, headers, body }

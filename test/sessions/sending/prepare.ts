@@ -57,7 +57,7 @@ const send = (
   })
 
 const bodyOf = ({ request }: Awaited<ReturnType<typeof prepare>>) =>
-  JSON.parse(request.bodyFor(target, { outputPerChoice: 50, ref: '' }).join('')) as Record<
+  JSON.parse(request.bodyFor(target, { granted: { outputPerChoice: 50 } }).join('')) as Record<
     string,
     unknown
   >
