@@ -26,7 +26,7 @@ export function routeSections(): Readonly<Record<string, string>> {
 
 function sectionOf(line: string, operation: Operation): string {
   const { method, paths } = parseLine(line)
-  const { text = '', after = '', query, queryAnchor } = operation
+  const { text = '', after = '' } = operation
   const title = paths.map((path) => `\`${method} ${path}\``).join(', ')
   const parts = [
     `### ${title}`,
@@ -34,7 +34,7 @@ function sectionOf(line: string, operation: Operation): string {
     wrapped(text),
     bodyTable(operation),
     wrapped(answersOf(operation)),
-    query && queryAnchor ? `<a id="${queryAnchor}"></a>\n\n${queryTable(query)}` : '',
+    ownQueryTable(operation),
     wrapped(after),
   ]
   return parts.filter((part) => part !== '').join('\n\n')
@@ -80,6 +80,24 @@ function answersOf({ replies, codes = {} }: Operation): string {
   const isLong = good.join(' ').length + bad.join('; ').length > mostColumns * 2
   return `${good.join(' ')}${isLong ? '\n\n' : ' '}${bad.join('; ')}.`
 }
+
+/** With an anchor, all parameters of the query; else those that not every list has, unless another route has their table. */
+function ownQueryTable({ query = {}, queryAnchor }: Operation): string {
+  if (!queryAnchor && anchored.has(query)) return ''
+  if (queryAnchor) return `<a id="${queryAnchor}"></a>\n\n${queryTable(query)}`
+  const own = Object.entries(query).filter(([name]) => !ofLists.has(name))
+  return own.length > 0 ? queryTable(Object.fromEntries(own)) : ''
+}
+
+const ofLists: ReadonlySet<string> = new Set(Object.keys(pageQuery('')))
+
+const anchored: ReadonlySet<Query> = new Set(
+  groups.flatMap(({ operations }) =>
+    Object.values(operations).flatMap(({ query, queryAnchor }) =>
+      query && queryAnchor ? [query] : [],
+    ),
+  ),
+)
 
 function queryTable(query: Query): string {
   const rows = Object.entries(query).map(

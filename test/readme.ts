@@ -105,7 +105,7 @@ t.test('links in pages lead somewhere, and files that they name exist', async (t
     }
     for (const [, path = ''] of text.matchAll(/`((?:src|test|scripts|config)\/[\w./-]+)`/g)) {
       // Names such as a/b.ts stand for any file.
-      if (!/\b(a\/b|NAME)\.ts$/.test(path))
+      if (!/\b(a\/b|NAME(-routes)?)\.ts$/.test(path))
         await t.resolves(stat(join(root, path)), `${page}: ${path}`)
     }
   }

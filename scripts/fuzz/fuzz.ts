@@ -13,6 +13,7 @@ import type { Call } from '../../test/fixtures/backend.ts'
 import { adminToken, spawnGateway } from '../../test/fixtures/gateway.ts'
 import { teardownOf } from '../../test/fixtures/teardown.ts'
 import { tempDir } from '../../test/fixtures/temp-dir.ts'
+import { endpointNames } from '../../src/config/endpoints.ts'
 import { ensurePython } from '../model-server/python.ts'
 
 export interface FuzzOptions {
@@ -111,7 +112,7 @@ const yamlOf = (url: string) => `
 models:
   m:
     aliases: [nick]
-    endpoints: [chat, completions, embeddings, rerank, moderations]
+    endpoints: [${endpointNames.join(', ')}]
     accepts: [text, image, file]
     targets: [{ url: '${url}' }]
 plans:

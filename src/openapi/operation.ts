@@ -48,7 +48,7 @@ export interface Operation {
   readonly title: string
   readonly access: Exclude<Route['access'], 'admin-token'>
   readonly query?: Query
-  /** docs/api.md has the table of the query here, under this name; otherwise under Conventions. */
+  /** docs/api.md has the whole table of the query here, under this name; otherwise, that of lists stands under Conventions. */
   readonly queryAnchor?: string
   /** What the parameters of the path are, where groups.ts does not say it. */
   readonly params?: Readonly<Record<string, string>>

@@ -1,5 +1,7 @@
 // Each endpoint of the table, from outside: where it goes, what it costs, and who gets 404.
 
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import t from 'tap'
 import { endpointNames, endpoints, fieldsOf } from '../../src/config/endpoints.ts'
 import type { EndpointRow } from '../../src/config/endpoints.ts'
@@ -33,6 +35,16 @@ const fresh = plain.flatMap((row) =>
     .filter((path) => !known.some(([one]) => one === path))
     .map((path) => [path, `/v1${row.path}`, bodyOf(row), row.required] as const),
 )
+
+t.test('README names each route, and the example of all keys each endpoint', async (t) => {
+  const root = join(import.meta.dirname, '../..')
+  const readme = await readFile(join(root, 'README.md'), 'utf8')
+  for (const { routes } of endpoints) {
+    for (const path of routes) t.ok(readme.includes(`${path}\``), path)
+  }
+  const full = await readFile(join(root, 'config/examples/full.yaml'), 'utf8')
+  t.ok(full.includes(`    ${all}\n`), all)
+})
 
 t.test('each endpoint goes to its own path and is charged what was reported', async (t) => {
   const { backend, ask, spent } = await chatPath(t, { model: all })
