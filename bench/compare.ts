@@ -1,15 +1,17 @@
-// `npm run bench:turns -- base=TREE now=TREE`: what a request and an event cost in two or more checkouts of the gateway,
-// in turn on the same core. Every round starts each gateway anew, because one process differs from the next by several
-// per cent; so only the ratio of the same round is told, and the median of all rounds.
+// `npm run bench:compare -- REV REV`: what a request and an event cost in two or more revisions or folders of the gateway, in
+// turn on the same core. Every round starts each gateway anew, because one process differs from the next by several per
+// cent; so only ratios to the first one in the same round are told, with their median. Each round begins with another one.
 
 import { mkdirSync, mkdtempSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startTollgate } from './contestants.ts'
-import { folder, run, say, startBench } from './ground.ts'
+import { folder as ownFolder, run, say, startBench } from './ground.ts'
 import { eventCost, requestCost } from './measures.ts'
 import type { Bench } from './measures.ts'
 import { median } from './report.ts'
+import { treeOf } from './trees.ts'
+import type { Tree } from './trees.ts'
 
 const { values: flags, positionals } = parseArgs({
   allowPositionals: true,
@@ -26,7 +28,7 @@ interface Cost {
 }
 
 async function measure(bench: Bench, backendPort: number, tree: string): Promise<Cost> {
-  const own = mkdtempSync(join(folder, 'round-'))
+  const own = mkdtempSync(join(ownFolder, 'round-'))
   mkdirSync(join(own, 'data'))
   const gateway = await startTollgate({ folder: own, backendPort, files: 0, tree }, bench.redis)
   try {
@@ -50,7 +52,8 @@ function print(found: ReadonlyMap<string, readonly Cost[]>): void {
     const cell = (what: 'request' | 'event' | 'redis') => {
       const ratios = costs.map((cost, round) => cost[what] / (first[round]?.[what] ?? Number.NaN))
       const own = micros(median(costs.map((cost) => cost[what])))
-      return name === base ? own : `${own} (${percent(median(ratios))})`
+      const spread = [median(ratios), Math.min(...ratios), Math.max(...ratios)].map(percent)
+      return name === base ? own : `${own} (${spread[0]}; ${spread[1]} to ${spread[2]})`
     }
     const commands = median(costs.map((cost) => cost.commands)).toFixed(1)
     return `| ${name} | ${cell('request')} | ${cell('event')} | ${cell('redis')} | ${commands} |`
@@ -61,14 +64,17 @@ function print(found: ReadonlyMap<string, readonly Cost[]>): void {
 }
 
 async function main(): Promise<void> {
-  const trees = positionals.map((word) => word.split('=', 2) as [string, string])
-  if (trees.length < 2 || trees.some(([, tree]) => !tree))
-    throw new Error('Write at least two of NAME=FOLDER')
+  const trees: Tree[] = []
+  for (const name of positionals) trees.push(await treeOf(name))
+  if (trees.length < 2) throw new Error('Write at least two revisions or folders')
   const { bench, backendPort } = await startBench()
-  const found = new Map<string, Cost[]>(trees.map(([name]) => [name, []]))
+  const found = new Map<string, Cost[]>(trees.map(({ name }) => [name, []]))
   for (let round = 1; round <= Number(flags.rounds); round++) {
-    for (const [name, tree] of trees) {
-      const cost = await measure(bench, backendPort, resolve(tree))
+    for (const i of trees.keys()) {
+      const tree = trees[(i + round) % trees.length]
+      if (!tree) continue
+      const { name, folder } = tree
+      const cost = await measure(bench, backendPort, folder)
       found.get(name)?.push(cost)
       say(`${round} ${name} ${micros(cost.request)} ${micros(cost.event)}`)
     }
