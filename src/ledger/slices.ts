@@ -7,14 +7,19 @@
 // it asks again a slice later, and owes what it cannot pay. In shadow mode, a stream whose money has run out goes on, and
 // no longer asks.
 
+import type { Price } from '../config/config.ts'
 import type { TokenCounts } from '../tokens/token-counts.ts'
 import type { Extension } from './admit.ts'
 import type { Hold } from './hold.ts'
 import { charge, outputAfforded } from './price.ts'
-import type { MostUsed } from './want.ts'
 
-export interface SlicedStream extends MostUsed {
+export interface SlicedStream {
   readonly hold: Hold
+  readonly price: Price
+  /** As estimated at admission. */
+  readonly promptTokens: number
+  /** The most that may be generated, all choices together. */
+  readonly outputTokens: number
   /** Output tokens of one slice. */
   readonly slice: number
   /** How much has come, as the meter can tell without counting. */

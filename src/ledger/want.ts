@@ -1,7 +1,7 @@
 // What a request wants, what it needs of its account for that, and what its hold lets it use. The scripts decide whether it
 // gets the hold; their refusals learn here what to say of the request.
 
-import type { Model, Price } from '../config/config.ts'
+import type { Model } from '../config/config.ts'
 import type { Effort } from '../tokens/count-pieces.ts'
 import type { AdmitRequest } from './admit.ts'
 import type { Hold } from './hold.ts'
@@ -76,18 +76,6 @@ export function grantedBy(hold: Hold, want: Want, { isSliced }: Sizes): Granted 
   const afforded = isSliced ? Infinity : outputAfforded(model.price, paying)
   const counted = (hold.fields.countedTokens - promptTokens) / Math.max(1, choices)
   return { outputPerChoice: Math.min(outputPerChoice, afforded, Math.floor(counted)) }
-}
-
-/** The most that a request may use, by which its hold grows in slices; all choices together. */
-export function mostUsed({ model, promptTokens, choices }: Want, granted: Granted): MostUsed {
-  return { price: model.price, promptTokens, outputTokens: granted.outputPerChoice * choices }
-}
-
-export interface MostUsed {
-  readonly price: Price
-  /** As estimated at admission. */
-  readonly promptTokens: number
-  readonly outputTokens: number
 }
 
 /** What to change in a request that may use more tokens than `limit` a minute. */

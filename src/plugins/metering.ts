@@ -15,7 +15,7 @@ import { charge } from '../ledger/price.ts'
 import { lowBalanceHeaders } from '../accounts/low-balance.ts'
 import { enforcement } from '../accounts/plan.ts'
 import { Slices } from '../ledger/slices.ts'
-import { grantedBy, mostUsed, sizesOf } from '../ledger/want.ts'
+import { grantedBy, sizesOf } from '../ledger/want.ts'
 import type { Granted, Want } from '../ledger/want.ts'
 import { runawayAt } from '../backend/usage.ts'
 import type { Meter } from '../backend/usage.ts'
@@ -75,7 +75,6 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
     slice: mode === 'sliced' ? slice : undefined,
   }
   let hold: Hold | undefined
-  let slices: Slices | undefined
   let isShort = false
   return {
     // `done` may have to count tokens, which ends by itself. If nobody waited, log and message would say that the answer cost nothing.
@@ -110,8 +109,7 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       hold.watch(read, gauge)
       // In shadow mode, the hold of a request that would have been refused is smaller: nothing stops its stream.
       if (sizes.isSliced && hold.amount >= sizes.min)
-        slices = slicesOf(gateway, x, { want, hold, granted: x.granted, slice })
-      x.alarm = slices?.alarm
+        x.alarm = slicesOf(gateway, x, { want, hold, granted: x.granted, slice }).alarm
     },
     done(outcome) {
       if (!hold || !x.want) return undefined
@@ -191,10 +189,12 @@ function slicesOf(
   x: Exchange,
   { want, hold, granted, slice }: Slicing,
 ): Slices {
-  const { promptTokens } = want
+  const { model, promptTokens, choices } = want
   return new Slices({
-    ...mostUsed(want, granted),
     hold,
+    price: model.price,
+    promptTokens,
+    outputTokens: granted.outputPerChoice * choices,
     slice,
     roughTokens: () => x.meter?.roughTokens ?? 0,
     isFinished: () => x.meter?.finished === true,

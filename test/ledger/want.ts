@@ -4,7 +4,7 @@ import t from 'tap'
 import type { Model } from '../../src/config/config.ts'
 import { Hold } from '../../src/ledger/hold.ts'
 import type { HoldFields } from '../../src/ledger/hold.ts'
-import { grantedBy, mostUsed, sizesOf } from '../../src/ledger/want.ts'
+import { grantedBy, sizesOf } from '../../src/ledger/want.ts'
 import type { Want } from '../../src/ledger/want.ts'
 
 /** An input token costs 1, an output token 2. */
@@ -90,6 +90,4 @@ t.test('the amount of a hold in slices sets no bound, but a limit of tokens does
   const granted = (hold: Hold) => grantedBy(hold, want, sizesOf(want, sliced))
   t.same(granted(held(30)), { outputPerChoice: 100 })
   t.same(granted(held(30, { countedTokens: 40 })), { outputPerChoice: 30 })
-  const most = mostUsed(wantOf({ choices: 3 }), { outputPerChoice: 30 })
-  t.same(most, { price, promptTokens: 10, outputTokens: 90 })
 })
