@@ -14,7 +14,6 @@ import type { JsonScan } from '../http/json/scan.ts'
 import { invalid, missing } from '../http/refusals.ts'
 import { spliceBody } from '../http/json/splice.ts'
 import { field } from '../http/json/field.ts'
-import type { Effort } from '../tokens/count-pieces.ts'
 import { countPrompt } from '../tokens/count-prompt.ts'
 import type { KnownPrompt } from '../tokens/count-prompt.ts'
 import { countChoices, estimatePrompt } from '../tokens/estimate.ts'
@@ -27,8 +26,6 @@ export interface ChatRequest extends Omit<Want, 'sessionId' | 'messageId'> {
   readonly stream: boolean
   /** The client asked for the usage chunk. */
   readonly wantsUsage: boolean
-  /** Counts by the tokenizer, for a backend that reports nothing; thoroughly if no effort is named. */
-  countPrompt(effort?: Effort): Promise<number>
   /** The refusal of what this model does not take. Only callers with a good key get it: strangers learn nothing about models. */
   readonly refusal: GatewayError | undefined
   /** What the meter has to know of the answer. */

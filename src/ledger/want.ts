@@ -11,8 +11,8 @@ import { charge, outputAfforded } from './price.ts'
 export interface Want {
   readonly model: Model
   readonly promptTokens: number
-  /** Counts the prompt by the tokenizer, thoroughly if no effort is named. Called only after the request was sent to a backend; the count is used only while that backend has reported no prompt. Without this function, the estimate is used. */
-  countPrompt?(effort?: Effort): Promise<number>
+  /** Counts the prompt by the tokenizer, thoroughly if no effort is named. Called only after the request was sent to a backend; the count is used only while that backend has reported no prompt. */
+  countPrompt(effort?: Effort): Promise<number>
   /** The most tokens that the prompt can have: a backend that reports more is not believed. Read it once the backend has been asked. */
   readonly mostPrompt: number
   /** The most that each choice may generate; 0 when the endpoint generates nothing. */

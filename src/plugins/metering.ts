@@ -198,7 +198,7 @@ function slicesOf(
     slice,
     roughTokens: () => x.meter?.roughTokens ?? 0,
     isFinished: () => x.meter?.finished === true,
-    countPrompt: async () => (await want.countPrompt?.()) ?? promptTokens,
+    countPrompt: () => want.countPrompt(),
     async count(prompt) {
       const used = await x.meter?.used({ promptTokens: prompt })
       // The extension that follows is a checkpoint, too.
@@ -226,7 +226,7 @@ function progressOf(x: Exchange, want: Want) {
       if (!meter?.sawContent) return
       await meter.gauge()
       if (isCounted || meter.reported?.prompt) return
-      promptTokens = (await want.countPrompt?.(quick)) ?? promptTokens
+      promptTokens = await want.countPrompt(quick)
       isCounted = true
     },
   }
@@ -249,7 +249,7 @@ function usedBy(
 }
 
 async function countedBy(want: Want, meter: Meter | undefined): Promise<Used> {
-  const promptTokens = await (want.countPrompt?.() ?? want.promptTokens)
+  const promptTokens = await want.countPrompt()
   if (meter) return await meter.used({ promptTokens })
   return { prompt: promptTokens, cached: 0, completion: 0, estimated: true, basis: 'counted' }
 }

@@ -14,6 +14,7 @@ const model = { id: 'm', price } as Model
 const wantOf = (more: Partial<Want>): Want => ({
   model,
   promptTokens: 10,
+  countPrompt: async () => 10,
   mostPrompt: 10,
   outputPerChoice: 100,
   choices: 1,

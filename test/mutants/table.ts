@@ -137,7 +137,7 @@ export const mutants: readonly Mutant[] = [
   ),
   one(
     'plugins/metering.ts',
-    'promptTokens = (await want.countPrompt?.(quick)) ?? promptTokens',
+    'promptTokens = await want.countPrompt(quick)',
     '',
     'journeys/checkpoints.ts',
   ),
