@@ -78,13 +78,14 @@ export function parseChatRequest(
     row,
     model,
     stream,
-    wantsUsage: wantsUsage(scan),
+    wantsUsage: field(scan.value('stream_options'), 'include_usage') === true,
     choices: generated,
     promptTokens: estimate.tokens,
     mostPrompt: mostPrompt(estimate.most, row, model),
     countPrompt: (effort) => counted ?? countPrompt(there(known), effort),
     outputPerChoice,
-    isSeenAsItComes: isSeenAsItComes({ stream, tries, model, echoes }),
+    // Nothing is generated that only the backend sees, or that only echoes the prompt.
+    isSeenAsItComes: stream && tries === 1 && !echoes && !model.hiddenReasoning,
     fields: { prompt: row.required, bound: row.generates ? maximum.field : undefined },
     refusal: refusalFor(judged, model),
     expected: (granted) => ({
@@ -113,17 +114,6 @@ export function parseChatRequest(
   }
 }
 
-interface Seen extends Pick<ChatRequest, 'stream' | 'model'> {
-  /** How many answers are generated for each choice that is sent. */
-  readonly tries: number
-  readonly echoes: boolean
-}
-
-/** Nothing is generated that only the backend sees, or that only echoes the prompt. */
-function isSeenAsItComes({ stream, tries, model, echoes }: Seen): boolean {
-  return stream && tries === 1 && !echoes && !model.hiddenReasoning
-}
-
 interface Held {
   readonly body: Buffer
   readonly scan: JsonScan
@@ -150,6 +140,7 @@ export function readMaximum(scan: JsonScan): Maximum {
   return lowest
 }
 
+/** `tries` is how many answers are generated for each choice that is sent. */
 function readChoices(scan: JsonScan) {
   const n = readCount(scan, 'n')
   const best_of = readCount(scan, 'best_of')
@@ -175,10 +166,6 @@ function readStream(scan: JsonScan, row: EndpointRow): boolean {
   if (stream && !row.generates)
     throw invalid('stream', 'must be false: this endpoint does not stream')
   return stream
-}
-
-function wantsUsage(scan: JsonScan): boolean {
-  return field(scan.value('stream_options'), 'include_usage') === true
 }
 
 /** Only on chat does the model's window bound a prompt: a body of another endpoint may hold any number of prompts. */

@@ -21,16 +21,14 @@ export interface Want {
   readonly choices: number
   /** The meter sees all output as it comes, so it can be held in slices. */
   readonly isSeenAsItComes: boolean
-  readonly fields: WantedFields
+  /** Names of fields of the request's body, for refusals. */
+  readonly fields: {
+    readonly prompt: string
+    /** The field that bounds the output; undefined when the client sent none. */
+    readonly bound: string | undefined
+  }
   readonly sessionId?: string
   readonly messageId?: string
-}
-
-/** Names of fields of the request's body, for refusals. */
-export interface WantedFields {
-  readonly prompt: string
-  /** The field that bounds the output; undefined when the client sent none. */
-  readonly bound: string | undefined
 }
 
 export interface Granted {
@@ -45,10 +43,7 @@ export interface SizesOptions {
   readonly slice: number | undefined
 }
 
-/** What admission is asked for: balance tokens, and tokens that the limit of tokens a minute counts. */
-export type Sizes = ReturnType<typeof sizesOf>
-
-/** The limit of tokens a minute lowers the output only when the client has set no bound; one that the client has set is granted whole, or refused. */
+/** What admission is asked for: balance tokens, and tokens that the limit of tokens a minute counts. The limit of tokens a minute lowers the output only when the client has set no bound; one that the client has set is granted whole, or refused. */
 export function sizesOf(want: Want, { minOutputTokens, slice }: SizesOptions) {
   const { model, promptTokens, outputPerChoice, choices, fields, isSeenAsItComes } = want
   const isSliced = slice !== undefined && isSeenAsItComes
@@ -69,7 +64,11 @@ export function sizesOf(want: Want, { minOutputTokens, slice }: SizesOptions) {
 }
 
 /** What the hold of `sizes` lets the request use. */
-export function grantedBy(hold: Hold, want: Want, { isSliced }: Sizes): Granted {
+export function grantedBy(
+  hold: Hold,
+  want: Want,
+  { isSliced }: Pick<AdmitRequest, 'isSliced'>,
+): Granted {
   const { model, promptTokens, outputPerChoice, choices } = want
   if (hold.fields.isShadow) return { outputPerChoice }
   const paying = { amount: hold.amount, promptTokens, choices }
