@@ -33,7 +33,6 @@ export function begin(x: Exchange, options: GenerationOptions): Generation {
     x,
     deadline,
     candidates: targets.candidatesFor(model, x.caller?.ref ?? ''),
-    finishesAlone: x.finishesAlone,
     isCommitted: false,
     cancelled: undefined,
     ...emptyAttempt(x, request),

@@ -46,8 +46,6 @@ export interface Generation extends GenerationOptions {
   seat: Seat | undefined
   /** `performance.now()` when the target's request had gone out whole; 0 before. */
   sentAtMs: number
-  /** The backend is read to its usage even if nobody waits for the answer any more: an abort would hide what it used. */
-  readonly finishesAlone: boolean
   /** 200 went out before the backend had answered. */
   isCommitted: boolean
   /** Stops the stream. Undefined until the target's stream has begun. */
@@ -56,7 +54,7 @@ export interface Generation extends GenerationOptions {
   cancelled: GatewayError | undefined
 }
 
-/** When the model sets no `onLeave`, only an answer that is not streamed finishes alone: a stream is counted as it comes, but of a whole answer nothing is known before its end. */
+/** Whether the backend is read to its usage even if nobody waits for the answer any more: an abort would hide what it used. When the model sets no `onLeave`, only an answer that is not streamed finishes alone: a stream is counted as it comes, but of a whole answer nothing is known before its end. */
 export function finishesAlone({ model, row, stream }: ChatRequest): boolean {
   return row.generates && (model.onLeave === undefined ? !stream : model.onLeave === 'finish')
 }

@@ -111,7 +111,7 @@ export class Generations {
       if (generation.meter.finished) return
       const error = new GatewayError(code)
       // Its answer is read to the end, for the usage, if a target was asked.
-      const isReadOn = generation.finishesAlone && generation.sentAtMs > 0
+      const isReadOn = x.finishesAlone && generation.sentAtMs > 0
       if (isReadOn) generation.cancelled ??= error
       else generation.deadline.depart(error)
     }
