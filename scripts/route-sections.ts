@@ -81,9 +81,10 @@ function answersOf({ replies, codes = {} }: Operation): string {
   return `${good.join(' ')}${isLong ? '\n\n' : ' '}${bad.join('; ')}.`
 }
 
-/** With an anchor, all parameters of the query; else those that not every list has, unless another route has their table. */
-function ownQueryTable({ query = {}, queryAnchor }: Operation): string {
-  if (!queryAnchor && anchored.has(query)) return ''
+/** With an anchor, all parameters of the query; else those that not every list has. Of routes with one query, the first has the table. */
+function ownQueryTable(operation: Operation): string {
+  const { query, queryAnchor } = operation
+  if (!query || firstWith.get(query) !== operation) return ''
   if (queryAnchor) return `<a id="${queryAnchor}"></a>\n\n${queryTable(query)}`
   const own = Object.entries(query).filter(([name]) => !ofLists.has(name))
   return own.length > 0 ? queryTable(Object.fromEntries(own)) : ''
@@ -91,12 +92,11 @@ function ownQueryTable({ query = {}, queryAnchor }: Operation): string {
 
 const ofLists: ReadonlySet<string> = new Set(Object.keys(pageQuery('')))
 
-const anchored: ReadonlySet<Query> = new Set(
-  groups.flatMap(({ operations }) =>
-    Object.values(operations).flatMap(({ query, queryAnchor }) =>
-      query && queryAnchor ? [query] : [],
-    ),
-  ),
+const firstWith = new Map(
+  groups
+    .flatMap(({ operations }): Operation[] => Object.values(operations))
+    .map((operation) => [operation.query, operation] as const)
+    .reverse(),
 )
 
 function queryTable(query: Query): string {

@@ -126,8 +126,11 @@ function emptyAttempt(x: Exchange, request: ChatRequest) {
   const [target] = request.model.targets
   if (!target) throw new Error(`model ${request.model.id} has no target`)
   const meter = meterOf({ x, request }, target)
-  return { target, meter, backend: undefined, seat: undefined, sentAtMs: 0, relay: undefined }
+  return { target, meter, ...nothingYet }
 }
+
+/** What an attempt has before its target has answered. */
+const nothingYet = { backend: undefined, seat: undefined, sentAtMs: 0, relay: undefined }
 
 function prepare(generation: Generation, { target }: Seat): void {
   const { x, deadline, candidates } = generation
@@ -205,10 +208,7 @@ function dropAttempt(generation: Generation, thrown: unknown): void {
   const outcome = thrown instanceof GatewayError ? thrown.code : 'internal_error'
   facts.failed = [...(facts.failed ?? []), { target: target.name, outcome, ms }]
   grammar.restart?.()
-  generation.relay = undefined
-  generation.backend = undefined
-  generation.seat = undefined
-  generation.sentAtMs = 0
+  Object.assign(generation, nothingYet)
 }
 
 /** Returns the backend's own refusal when it may be relayed; else throws. */
