@@ -9,7 +9,7 @@ import type { Alarm } from './backend/generated.ts'
 import type { Meter } from './backend/usage.ts'
 import type { BodyShare } from './http/body.ts'
 import type { StopReason } from './ledger/hold.ts'
-import type { Granted, Want } from './ledger/want.ts'
+import type { Want } from './ledger/want.ts'
 import type { StreamOut } from './http/client-stream.ts'
 import type { TokenCounts } from './tokens/token-counts.ts'
 import type { Claim } from './redis/claims.ts'
@@ -52,8 +52,8 @@ export interface Exchange {
   claim?: Claim | undefined
   /** What a metered route wants to hold, set by its `identify`, read by metering's `admit`. */
   want?: Want | undefined
-  /** What metering's `admit` granted. */
-  granted?: Granted | undefined
+  /** The most tokens that each choice may generate, as metering's `admit` granted. */
+  grantedPerChoice?: number | undefined
   /** For the meter; set by metering when the hold is made in slices. */
   alarm?: Alarm | undefined
   /** Reads what the backend generates; set when the backend is asked. */

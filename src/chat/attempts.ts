@@ -148,7 +148,7 @@ type Asking = Pick<Generation, 'x' | 'request'>
 
 function meterOf({ x, request }: Asking, target: Target): Meter {
   return new Meter({
-    ...request.expected(x.granted),
+    ...request.expected(x.grantedPerChoice),
     completeWhen: request.model.completeWhen,
     count: countText,
     isContinuous: target.continuousUsage,

@@ -8,7 +8,7 @@ import { free } from '../sharing/discard.ts'
 import type { MeterOptions } from '../backend/usage.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Exchange } from '../exchange.ts'
-import type { Granted, Want } from '../ledger/want.ts'
+import type { Want } from '../ledger/want.ts'
 import { scanJson } from '../http/json/scan.ts'
 import type { JsonScan } from '../http/json/scan.ts'
 import { invalid, missing } from '../http/refusals.ts'
@@ -30,10 +30,10 @@ export interface ChatRequest extends Omit<Want, 'sessionId' | 'messageId'> {
   readonly refusal: GatewayError | undefined
   /** What the meter has to know of the answer. */
   expected(
-    granted: Granted | undefined,
+    grantedPerChoice: number | undefined,
   ): Pick<MeterOptions, 'outputPerChoice' | 'choices' | 'tries' | 'echoed'>
   /** The body for a target, in pieces, its output bounded to what was granted: without metering, to what client and model allow. */
-  bodyFor(target: Target, x: Pick<Exchange, 'granted' | 'caller'>): readonly Buffer[]
+  bodyFor(target: Target, x: Pick<Exchange, 'grantedPerChoice' | 'caller'>): readonly Buffer[]
   /** To be called when no target will be asked any more. Releases the parsed values; and the bytes of a body of more than a megabyte, once its prompt is counted and if the body is sent. Returns how many bytes are kept. */
   forgetBody(backend: { readonly isSent: boolean }): number
 }
@@ -67,7 +67,6 @@ export function parseChatRequest(
   const echoes = scan.value('echo') === true
   const echoed = echoes ? choices * estimate.most : 0
   const outputPerChoice = row.generates ? Math.min(model.maxOutputTokens, maximum.most) : 0
-  const mostFor = (granted: Granted | undefined) => granted?.outputPerChoice ?? outputPerChoice
   // The code below must refer to body and scan only through `held`; any other reference would keep them in memory.
   let held: Held | undefined = { body, scan }
   // A view of its own, because the parsed values are kept for as long as the original Buffer is (scan.ts).
@@ -88,15 +87,15 @@ export function parseChatRequest(
     isSeenAsItComes: stream && tries === 1 && !echoes && !model.hiddenReasoning,
     fields: { prompt: row.required, bound: row.generates ? maximum.field : undefined },
     refusal: refusalFor(judged, model),
-    expected: (granted) => ({
-      outputPerChoice: mostFor(granted),
+    expected: (grantedPerChoice) => ({
+      outputPerChoice: grantedPerChoice ?? outputPerChoice,
       choices: generated,
       tries,
       echoed,
     }),
-    bodyFor: (target, { granted, caller }) => {
+    bodyFor: (target, { grantedPerChoice = outputPerChoice, caller }) => {
       const { body, scan } = there(held)
-      const bound = row.generates ? mostFor(granted) : undefined
+      const bound = row.generates ? grantedPerChoice : undefined
       const edit = { bound, stream, name, ref: caller?.ref ?? '' }
       return spliceBody(body, scan, editsFor(scan, target, edit))
     },

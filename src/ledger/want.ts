@@ -31,11 +31,6 @@ export interface Want {
   readonly messageId?: string
 }
 
-export interface Granted {
-  /** The most that each choice may generate: what was wanted, at most what the amount pays for and what the limit of tokens a minute has counted. A hold in slices grows, so its amount sets no bound; in shadow mode neither does. */
-  readonly outputPerChoice: number
-}
-
 export interface SizesOptions {
   /** An admission gives each choice at least so many output tokens. */
   readonly minOutputTokens: number
@@ -63,18 +58,14 @@ export function sizesOf(want: Want, { minOutputTokens, slice }: SizesOptions) {
   } satisfies Partial<AdmitRequest>
 }
 
-/** What the hold of `sizes` lets the request use. */
-export function grantedBy(
-  hold: Hold,
-  want: Want,
-  { isSliced }: Pick<AdmitRequest, 'isSliced'>,
-): Granted {
+/** The most that each choice may generate: what was wanted, at most what the amount pays for and what the limit of tokens a minute has counted. A hold in slices grows, so its amount sets no bound; in shadow mode neither does. */
+export function grantedBy(hold: Hold, want: Want, { isSliced }: { isSliced: boolean }): number {
   const { model, promptTokens, outputPerChoice, choices } = want
-  if (hold.fields.isShadow) return { outputPerChoice }
+  if (hold.fields.isShadow) return outputPerChoice
   const paying = { amount: hold.amount, promptTokens, choices }
   const afforded = isSliced ? Infinity : outputAfforded(model.price, paying)
   const counted = (hold.fields.countedTokens - promptTokens) / Math.max(1, choices)
-  return { outputPerChoice: Math.min(outputPerChoice, afforded, Math.floor(counted)) }
+  return Math.min(outputPerChoice, afforded, Math.floor(counted))
 }
 
 /** What to change in a request that may use more tokens than `limit` a minute. */

@@ -57,7 +57,7 @@ export class Arrival implements Exchange {
   identity: Identity | undefined = undefined
   claim: Claim | undefined = undefined
   want: Exchange['want'] = undefined
-  granted: Exchange['granted'] = undefined
+  grantedPerChoice: Exchange['grantedPerChoice'] = undefined
   alarm: Exchange['alarm'] = undefined
   meter: Exchange['meter'] = undefined
   stop: Exchange['stop'] = undefined

@@ -16,7 +16,7 @@ import { lowBalanceHeaders } from '../accounts/low-balance.ts'
 import { enforcement } from '../accounts/plan.ts'
 import { Slices } from '../ledger/slices.ts'
 import { grantedBy, sizesOf } from '../ledger/want.ts'
-import type { Granted, Want } from '../ledger/want.ts'
+import type { Want } from '../ledger/want.ts'
 import { runawayAt } from '../backend/usage.ts'
 import type { Meter } from '../backend/usage.ts'
 import type { Used } from '../backend/report.ts'
@@ -104,12 +104,13 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       x.facts.wouldRefuse = hold.fields.wouldRefuse
       isShort = isShadow && !sizes.isSliced && hold.amount < sizes.amount
       Object.assign(x.replyHeaders, limitHeaders(hold.fields.limits), low(hold.fields.available))
-      x.granted = grantedBy(hold, want, sizes)
+      const grantedPerChoice = grantedBy(hold, want, sizes)
+      x.grantedPerChoice = grantedPerChoice
       const { read, gauge } = progressOf(x, want)
       hold.watch(read, gauge)
       // In shadow mode, the hold of a request that would have been refused is smaller: nothing stops its stream.
       if (sizes.isSliced && hold.amount >= sizes.min)
-        x.alarm = slicesOf(gateway, x, { want, hold, granted: x.granted, slice }).alarm
+        x.alarm = slicesOf(gateway, x, { want, hold, grantedPerChoice, slice }).alarm
     },
     done(outcome) {
       if (!hold || !x.want) return undefined
@@ -170,7 +171,7 @@ function noteProgress(x: Exchange, { progress: { charge: cost, ...tokens } }: Ho
 /** Lowers counts that are impossible, so that a backend with wrong counts ruins nobody (docs/money.md, what is possible). Returns `used` itself when its counts are possible. */
 function plausible<T extends TokenCounts>(x: Exchange, want: Want, used: T): T {
   const { mostPrompt, choices } = want
-  const mostOutput = choices * runawayAt(x.granted?.outputPerChoice ?? 0)
+  const mostOutput = choices * runawayAt(x.grantedPerChoice ?? 0)
   if (used.prompt <= mostPrompt && used.completion <= mostOutput) return used
   const prompt = Math.min(used.prompt, mostPrompt)
   const cached = Math.min(used.cached, prompt)
@@ -180,21 +181,21 @@ function plausible<T extends TokenCounts>(x: Exchange, want: Want, used: T): T {
 interface Slicing {
   readonly want: Want
   readonly hold: Hold
-  readonly granted: Granted
+  readonly grantedPerChoice: number
   readonly slice: number
 }
 
 function slicesOf(
   { ledger }: Gateway,
   x: Exchange,
-  { want, hold, granted, slice }: Slicing,
+  { want, hold, grantedPerChoice, slice }: Slicing,
 ): Slices {
   const { model, promptTokens, choices } = want
   return new Slices({
     hold,
     price: model.price,
     promptTokens,
-    outputTokens: granted.outputPerChoice * choices,
+    outputTokens: grantedPerChoice * choices,
     slice,
     roughTokens: () => x.meter?.roughTokens ?? 0,
     isFinished: () => x.meter?.finished === true,

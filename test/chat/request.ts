@@ -166,7 +166,7 @@ bothWays(t, 'freed-buffers')(
     t.equal(request.forgetBody({ isSent: true }), 0)
     t.ok(Math.abs((await request.countPrompt()) / expected - 1) < 0.05)
     t.equal(body.length === 0, !isPlain, 'and its memory is free')
-    t.throws(() => request.bodyFor(target, { granted: { outputPerChoice: 5 } }), TypeError)
+    t.throws(() => request.bodyFor(target, { grantedPerChoice: 5 }), TypeError)
   },
 )
 
@@ -178,7 +178,7 @@ t.test('of a smaller body the bytes are kept, and nothing that was parsed', asyn
   const expected = await request.countPrompt()
   t.equal(request.forgetBody({ isSent: true }), body.length)
   t.equal(await request.countPrompt(), expected)
-  t.throws(() => request.bodyFor(target, { granted: { outputPerChoice: 5 } }), TypeError)
+  t.throws(() => request.bodyFor(target, { grantedPerChoice: 5 }), TypeError)
 })
 
 t.test('content at an address counts, whatever type its part claims', async (t) => {
@@ -210,7 +210,7 @@ t.test('a body that was not sent whole keeps its bytes', async (t) => {
 t.test('a large body is not copied for a target', async (t) => {
   const pad = 'x'.repeat(9_000_000)
   const body = Buffer.from(`{"model":"m","messages":[],"pad":"${pad}","max_tokens":7}`)
-  const sent = chatOf(body).bodyFor(target, { granted: { outputPerChoice: 5 } })
+  const sent = chatOf(body).bodyFor(target, { grantedPerChoice: 5 })
   t.ok(sent.every((piece) => piece.length < 64 || piece.buffer === body.buffer))
   t.same(JSON.parse(sent.join('')).max_tokens, 5)
   t.equal(JSON.parse(sent.join('')).pad, pad)

@@ -27,7 +27,7 @@ export async function askOneToken(route: ModelTarget, signal: AbortSignal): Prom
   }
   const messages = [{ role: 'user', content: 'Hi' }]
   const plain = Buffer.from(JSON.stringify({ model: model.id, messages, stream: true }))
-  const asker = { granted: { outputPerChoice: 1 } }
+  const asker = { grantedPerChoice: 1 }
   const body = parseChatRequest(plain, chatRow, () => model)?.bodyFor(target, asker) ?? [plain]
   const headers = { 'content-type': 'application/json', accept: 'text/event-stream' }
   const begun = performance.now()

@@ -57,10 +57,7 @@ const send = (
   })
 
 const bodyOf = ({ request }: Awaited<ReturnType<typeof prepare>>) =>
-  JSON.parse(request.bodyFor(target, { granted: { outputPerChoice: 50 } }).join('')) as Record<
-    string,
-    unknown
-  >
+  JSON.parse(request.bodyFor(target, { grantedPerChoice: 50 }).join('')) as Record<string, unknown>
 
 t.test('a backend is asked with instructions, history and the new turn, as a stream', async (t) => {
   const user = (content: string) => rowOf({ role: 'user', content, status: 'completed' })
