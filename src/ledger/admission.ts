@@ -112,8 +112,9 @@ export class Admission {
   readonly extend = async (hold: Hold, extension: Extension): Promise<boolean> => {
     this.#options.gate.pass()
     const answer = await this.#ask(hold.fields, extendCall(hold, extension))
-    if (answer.word === 'account_suspended') hold.stop(answer.word)
-    else if (answer.word === 'gone' && !(await this.openAgain(hold))) hold.stop('lost')
+    if (answer.word === 'ok') hold.extended(answer)
+    else if (answer.word === 'account_suspended') hold.stop(answer.word)
+    else if (!(await this.openAgain(hold))) hold.stop('lost')
     // A hold that was opened again was not extended: its stream may ask once more. A stopped stream asks no more.
     return answer.word !== 'ok' || answer.available > 0
   }

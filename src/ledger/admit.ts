@@ -272,7 +272,7 @@ export interface Extension {
 }
 
 export type ExtendAnswer =
-  | { readonly word: 'ok'; readonly available: number }
+  | { readonly word: 'ok'; readonly amount: number; readonly available: number }
   | { readonly word: 'gone' | 'account_suspended' }
 
 export function extendCall(hold: Hold, { amount, least }: Extension) {
@@ -283,8 +283,7 @@ export function extendCall(hold: Hold, { amount, least }: Extension) {
     read(reply: Answered<'extend'>): ExtendAnswer {
       const { word } = reply
       if (word !== 'ok') return { word }
-      hold.extended(numberAt(reply, 3))
-      return { word, available: numberAt(reply, 4) }
+      return { word, amount: numberAt(reply, 3), available: numberAt(reply, 4) }
     },
   }
 }

@@ -134,7 +134,7 @@ export class Hold implements Linked<Hold> {
   }
 
   /** For the ledger alone: what Redis holds after an extension. */
-  extended(amount: number): void {
+  extended({ amount }: { readonly amount: number }): void {
     this.#amount = amount
   }
 

@@ -187,7 +187,7 @@ async function extend(life: Life, random: Random) {
   if (held > most) throw new Error(`extended to ${held} of ${most}`)
   life.checkpoint = charge
   life.granted = Math.max(life.granted, held)
-  if (random.below(4) > 0) hold.extended(held)
+  if (random.below(4) > 0) hold.extended({ amount: held })
   return reply.word
 }
 
