@@ -121,7 +121,7 @@ export interface Facts {
 
 /** How an exchange ended; handed to every `done`. */
 export interface Outcome {
-  /** The status that the client gets; 499 when the client left before it got one. */
+  /** The status of the answer, even if the client left before it had all of it; 499 when the client left before there was one. */
   readonly status: number
   readonly error?: GatewayError
   /** The client closed before the answer was complete. */

@@ -93,9 +93,9 @@ export function parseChatRequest(
       tries,
       echoed,
     }),
-    bodyFor: (target, { grantedPerChoice = outputPerChoice, caller }) => {
+    bodyFor: (target, { grantedPerChoice = Infinity, caller }) => {
       const { body, scan } = there(held)
-      const bound = row.generates ? grantedPerChoice : undefined
+      const bound = row.generates ? Math.min(outputPerChoice, grantedPerChoice) : undefined
       const edit = { bound, stream, name, ref: caller?.ref ?? '' }
       return spliceBody(body, scan, editsFor(scan, target, edit))
     },

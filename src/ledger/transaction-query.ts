@@ -56,7 +56,7 @@ export function parseOrigin(query: URLSearchParams): { model?: string; key?: str
   return { model, key }
 }
 
-/** Whether rows are left out, so that a page may have to be searched for in many. */
+/** Whether rows between others are left out, so that a page may have to be searched for in many. */
 export function isFiltered({ type, model, key }: TransactionFilter): boolean {
   return type !== undefined || model !== undefined || key !== undefined
 }

@@ -55,7 +55,15 @@ export const fileRoutes: Operations = {
     id: 'downloadFile',
     title: 'Download a file',
     access: 'files',
-    query: { disposition: oneOf('attachment inline', 'By default `attachment`.') },
+    query: {
+      disposition: {
+        ...oneOf(
+          'attachment inline',
+          '`inline`: a browser shows the content if its type is safe; else it is an attachment.',
+        ),
+        preset: '`attachment`',
+      },
+    },
     headers: conditions,
     text: `The content. With \`?disposition=inline\` a browser shows png, jpeg, gif, webp, avif, mp3, mp4 and plain text; otherwise the
 content is an \`attachment\`.`,

@@ -108,7 +108,7 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       x.grantedPerChoice = grantedPerChoice
       const { read, gauge } = progressOf(x, want)
       hold.watch(read, gauge)
-      // In shadow mode, the hold of a request that would have been refused is smaller: nothing stops its stream.
+      // In shadow mode, a hold may have less than the least, if the money does not suffice: then nothing stops its stream.
       if (sizes.isSliced && hold.amount >= sizes.min)
         x.alarm = slicesOf(gateway, x, { want, hold, grantedPerChoice, slice }).alarm
     },

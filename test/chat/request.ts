@@ -207,6 +207,17 @@ t.test('a body that was not sent whole keeps its bytes', async (t) => {
   t.equal(body.toString(), text)
 })
 
+t.test('a grant that is larger than what client and model allow changes nothing', async (t) => {
+  const most = (max_tokens?: number, grantedPerChoice?: number) => {
+    const request = chatOf(Buffer.from(JSON.stringify({ ...hi, max_tokens })))
+    const pieces = request.bodyFor(target, { grantedPerChoice })
+    return (JSON.parse(bodyOf(Buffer.concat(pieces))) as { max_tokens: number }).max_tokens
+  }
+  t.equal(most(7, 1_000_000_000), 7)
+  t.equal(most(7), 7)
+  t.equal(most(undefined, 1_000_000_000), most())
+})
+
 t.test('a large body is not copied for a target', async (t) => {
   const pad = 'x'.repeat(9_000_000)
   const body = Buffer.from(`{"model":"m","messages":[],"pad":"${pad}","max_tokens":7}`)

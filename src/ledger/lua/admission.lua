@@ -66,8 +66,8 @@ local function book_reaping(account, id, value, mark, waived, counted)
 end
 
 -- Finds at most 100 expired holds, and books their charges in `account`. `repaid` is what the account then pays of its
--- debt, from what the holds give back. While Redis has run for less than a lease, no hold is reaped: its gateway had no chance to renew the
--- lease.
+-- debt, from what the holds give back. While Redis has run for less than a lease, no hold is reaped: its gateway had no
+-- chance to renew the lease.
 local function find_expired(account, now, lease)
   local ids = call('ZRANGEBYSCORE', hold_leases, '-inf', int(now), 'LIMIT', 0, REAP_AT_ONCE + 1)
   local reap = { charges = {}, by_key = {}, more = false }
