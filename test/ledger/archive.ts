@@ -139,6 +139,35 @@ t.test(
   },
 )
 
+const dayMs = 86_400_000
+
+t.test('of an account that rests, no empty journal stays', async (t) => {
+  const { link, ledger, caller, store, archiveInto, list } = await open(t)
+  const key = keys.journal(caller.ref)
+  const entries = await link.client.xrange(key, '-', '+')
+  await link.client.del(key)
+  for (const [id, fields] of entries) {
+    const [at = '', sequence] = id.split('-')
+    await link.client.xadd(key, `${Number(at) - 2 * dayMs}-${sequence}`, ...fields)
+  }
+  const all = (await list({})).data
+  const isSame = async () => {
+    t.same((await list({})).data.slice(0, all.length), all)
+    t.same((await ledger.audit(caller.ref)).differences, [])
+  }
+  await archiveInto(store).archive(caller.ref, Date.now() - dayMs)
+  t.equal(await link.client.exists(key), 0)
+  await isSame()
+  await topUp(ledger, caller, 30)
+  await isSame()
+  t.match((await list({})).data.slice(all.length), [{ type: 'topup', amount: 30 }])
+  // Of what is not a day old: were Redis' clock behind, a new journal could begin with an id that is used up.
+  await archiveInto(store).archive(caller.ref, Date.now() + 1000)
+  t.equal(await link.client.exists(key), 1)
+  t.equal(await link.client.xlen(key), 0)
+  await isSame()
+})
+
 t.test('what was archived in several runs is one list', async (t) => {
   const { ledger, caller, store, archiveInto, list, timeOf } = await open(t)
   const all = (await list({})).data

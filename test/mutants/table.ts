@@ -107,6 +107,12 @@ export const mutants: readonly Mutant[] = [
     ['ledger/extending.ts'],
   ),
   lua('extend', 'if charge.id == id then row = false end', '', ['ledger/extending.ts']),
+  lua(
+    'trim',
+    "if now - tonumber(ms) > DAY_MS and call('XLEN', journal) == 0 then call('DEL', journal) end",
+    "if call('XLEN', journal) == 0 then call('DEL', journal) end",
+    ['ledger/archive.ts'],
+  ),
   one(
     'ledger/slices.ts',
     'const isAtItsEnd = wasUsedUp && this.#isUsedUp && !this.#hasMore',
