@@ -15,6 +15,7 @@ import { openLedger } from './ledger/open.ts'
 import { lockDataFolder } from './data/lock.ts'
 import type { Log } from './log.ts'
 import { createMetrics } from './metrics.ts'
+import type { Metrics } from './metrics.ts'
 import type { Gateway, Plugin, Pools, Workers } from './plugin.ts'
 import { account } from './plugins/account/account.ts'
 import { admin } from './plugins/admin/admin.ts'
@@ -179,8 +180,10 @@ interface Parts extends Opening {
 async function openParts(config: Config, { log, undo, version, configNow, role }: Parts) {
   const redis = await openRedis(config, { log, undo, role })
   const own = createMetrics(version)
-  const metrics =
-    role?.is === 'supervisor' ? { ...own, text: () => role.workers.metrics(own) } : own
+  const metrics: Metrics =
+    role?.is === 'supervisor'
+      ? { ...own, text: (format) => role.workers.metrics(own, format) }
+      : own
   metrics.configReloadOk.set(1)
   const store = await openStore(config.store, { metrics })
   undo.defer(() => store.close())

@@ -11,15 +11,27 @@ import {
 } from 'prom-client'
 import type { Aggregator } from 'prom-client'
 
+/** How a scrape may want them. Only OpenMetrics has exemplars: beside a bucket, the request that it counted last. */
+export type MetricsFormat = 'text' | 'openmetrics'
+
+export const contentTypes = {
+  text: Registry.PROMETHEUS_CONTENT_TYPE,
+  openmetrics: Registry.OPENMETRICS_CONTENT_TYPE,
+} as const
+
 const seconds = [
   0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600,
   1800,
 ]
 
+type Observation = { readonly value: number; readonly ids: Readonly<Record<string, string>> }
+
 export type Metrics = ReturnType<typeof createMetrics>
 
 export function createMetrics(version: string) {
-  const registry = new Registry()
+  const registry = new Registry<typeof contentTypes.openmetrics>()
+  // Else it would take no exemplars. Its own text is never made: that would change the names of its counters.
+  registry.setContentType(contentTypes.openmetrics)
   const registers = [registry]
   const counter = <L extends string>(name: string, help: string, ...labelNames: L[]) =>
     new Counter({ name: `tollgate_${name}`, help, labelNames, registers })
@@ -34,6 +46,16 @@ export function createMetrics(version: string) {
   ) => new Gauge({ name: `tollgate_${name}`, help, labelNames, registers, aggregator })
   const histogram = <L extends string>(name: string, help: string, ...labelNames: L[]) =>
     new Histogram({ name: `tollgate_${name}`, help, labelNames, registers, buckets: seconds })
+  const ofRequests = <L extends string>(name: string, help: string, ...labelNames: L[]) => {
+    const rest = { help, labelNames, registers, buckets: seconds, enableExemplars: true }
+    const histogram = new Histogram<string>({ name: `tollgate_${name}`, ...rest })
+    return {
+      /** `ids` lead from a graph to the request's line in the log. */
+      observe(labels: Readonly<Record<L, string>>, { value, ids }: Observation) {
+        histogram.observe({ labels, value, exemplarLabels: { ...ids } })
+      },
+    }
+  }
 
   const buildInfo = state('build_info', 'max', 'Always 1; the version is the label.', 'version')
   buildInfo.set({ version }, 1)
@@ -46,7 +68,7 @@ export function createMetrics(version: string) {
       'method',
       'status',
     ),
-    httpDuration: histogram(
+    httpDuration: ofRequests(
       'http_request_duration_seconds',
       'Arrival to the end of the work.',
       'route',
@@ -65,7 +87,7 @@ export function createMetrics(version: string) {
       'target',
       'outcome',
     ),
-    firstToken: histogram(
+    firstToken: ofRequests(
       'upstream_first_token_seconds',
       'Backend request sent to its first content.',
       'model',
@@ -79,7 +101,7 @@ export function createMetrics(version: string) {
       'flushes_total',
       'Pieces in which streams were handed on, counted at their ends; with `flush`, a piece has several events.',
     ),
-    upstreamDuration: histogram(
+    upstreamDuration: ofRequests(
       'upstream_duration_seconds',
       'Backend request sent to its end.',
       'model',
@@ -167,9 +189,9 @@ export function createMetrics(version: string) {
       'op',
     ),
     redisSeconds: histogram('redis_command_seconds', 'Round trip of scripts.', 'script'),
-    contentType: registry.contentType,
-    /** The text of a scrape. */
-    text: () => registry.metrics(),
+    /** What a scrape gets. */
+    text: async (format: MetricsFormat = 'text') =>
+      joinedText([await registry.getMetricsAsJSON()], format),
     /** For `joinedText`. */
     json: (): Promise<MetricsJson> => registry.getMetricsAsJSON(),
   }
@@ -178,17 +200,70 @@ export function createMetrics(version: string) {
 /** All metrics of a process, as it can send them to another. */
 export type MetricsJson = Awaited<ReturnType<Registry['getMetricsAsJSON']>>
 
-/** One of several processes' metrics: sums, but for gauges of which a sum would mean nothing. */
+/** One of several processes' metrics: sums, but for gauges of which a sum would mean nothing. Drops exemplars. */
 export function joinMetrics(parts: readonly MetricsJson[]): Promise<MetricsJson> {
-  return joined(parts).getMetricsAsJSON()
+  return AggregatorRegistry.aggregate([...parts]).getMetricsAsJSON()
 }
 
-export function joinedText(parts: readonly MetricsJson[]): Promise<string> {
-  return joined(parts).metrics()
+/** Of either format: prom-client's types hold a registry to one. */
+type AnyRegistry = Pick<
+  Registry,
+  'getMetricsAsJSON' | 'metrics' | 'getSingleMetric' | 'removeSingleMetric'
+> & {
+  setContentType(type: string): void
 }
 
-function joined(parts: readonly MetricsJson[]): Registry {
-  return AggregatorRegistry.aggregate([...parts])
+export async function joinedText(
+  parts: readonly MetricsJson[],
+  format: MetricsFormat,
+): Promise<string> {
+  if (format === 'text') return await AggregatorRegistry.aggregate([...parts]).metrics()
+  const registry: AnyRegistry = AggregatorRegistry.aggregate(parts.map(withBareNames))
+  registry.setContentType(contentTypes.openmetrics)
+  await addExemplars(registry, parts)
+  return await registry.metrics()
+}
+
+/** prom-client adds `_total` to all names of joined counters. */
+function withBareNames(metrics: MetricsJson): MetricsJson {
+  return metrics.map((metric) =>
+    String(metric.type) === 'counter'
+      ? { ...metric, name: metric.name.replace(/_total$/, '') }
+      : metric,
+  )
+}
+
+/** As prom-client has them, whose types know no exemplars. */
+interface Sample {
+  readonly labels: Readonly<Record<string, string | number>>
+  readonly metricName?: string
+  exemplar?: { readonly timestamp: number } | undefined
+}
+
+/** Adds the newest exemplar of each bucket: prom-client drops them when it joins. */
+async function addExemplars(registry: AnyRegistry, parts: readonly MetricsJson[]): Promise<void> {
+  const newest = new Map<string, Sample['exemplar']>()
+  for (const sample of samplesIn(parts.flat())) {
+    const { timestamp } = sample.exemplar ?? {}
+    if (timestamp === undefined) continue
+    const known = newest.get(nameOf(sample))
+    if (!known || known.timestamp < timestamp) newest.set(nameOf(sample), sample.exemplar)
+  }
+  // These are the registry's own objects, and not copies.
+  for (const sample of samplesIn(await registry.getMetricsAsJSON())) {
+    sample.exemplar = newest.get(nameOf(sample))
+  }
+}
+
+function samplesIn(metrics: MetricsJson): readonly Sample[] {
+  return metrics.flatMap(({ type, values }) =>
+    String(type) === 'histogram' ? (values as readonly Sample[]) : [],
+  )
+}
+
+function nameOf({ metricName, labels }: Sample): string {
+  const sorted = Object.entries(labels).toSorted(([a], [b]) => (a < b ? -1 : 1))
+  return `${metricName} ${JSON.stringify(sorted)}`
 }
 
 /** What stays true of a process that has ended: what it counted. */
@@ -208,8 +283,8 @@ const ofOneProcess = [
 ]
 
 /** Node's own metrics, without the gauges that prom-client names `_total`: promtool rejects those. */
-function collectNodeMetrics(registry: Registry): void {
-  collectDefaultMetrics({ register: registry })
+function collectNodeMetrics(registry: AnyRegistry): void {
+  collectDefaultMetrics({ register: registry as Registry })
   for (const name of [
     'nodejs_active_handles',
     'nodejs_active_requests',

@@ -10,7 +10,7 @@ import type { Shelf } from './files/shelf.ts'
 import type { Accounts } from './accounts/accounts.ts'
 import type { Ledger } from './ledger/ledger.ts'
 import type { Log } from './log.ts'
-import type { Metrics } from './metrics.ts'
+import type { Metrics, MetricsFormat } from './metrics.ts'
 import type { RedisLink } from './redis/connect.ts'
 import type { SharedPool } from './sharing/shared-pool.ts'
 import type { ObjectStore } from './store/store.ts'
@@ -98,7 +98,7 @@ export interface Workers {
   /** What they know of their targets, together. */
   targets(): Promise<readonly TargetReport[]>
   /** The metrics of all processes as one text; `own` are the supervisor's. */
-  metrics(own: Metrics): Promise<string>
+  metrics(own: Metrics, format?: MetricsFormat): Promise<string>
 }
 
 /** What accounts share in this process. */

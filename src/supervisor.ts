@@ -124,7 +124,7 @@ function workersOf(fleet: Fleet, { count, counts, files }: WorkersParts): Worker
       const reports = await fleet.askAll('targets', answerMs)
       return joinReports(reports.flatMap((one) => one as readonly TargetReport[]))
     },
-    metrics: (own) => counts.text(fleet, own),
+    metrics: (own, format) => counts.text(fleet, { own, format }),
     async prepare(contents) {
       prepared = await prepareAll(fleet, contents)
     },

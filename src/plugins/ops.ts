@@ -6,6 +6,7 @@ import type { GatewayError } from '../errors.ts'
 import { json } from '../exchange.ts'
 import type { Answer, Exchange, Outcome, Route } from '../exchange.ts'
 import { costOf } from '../ledger/price.ts'
+import { contentTypes } from '../metrics.ts'
 import type { Condition, Gateway, Plugin } from '../plugin.ts'
 import { isOutage } from '../redis/scripts.ts'
 import { conditionOf, measureTargets } from '../upkeep.ts'
@@ -18,11 +19,12 @@ export const ops: Plugin = {
   ),
   setup: (gateway) => ({
     routes: [
-      get('/metrics', async () => {
+      get('/metrics', async ({ headers: { accept = '' } }) => {
         // A supervisor asks no targets.
         if (!gateway.workers) measureTargets(gateway)
-        const headers = { 'Content-Type': gateway.metrics.contentType }
-        return { status: 200, headers, body: await gateway.metrics.text() }
+        const format = accept.includes('application/openmetrics-text') ? 'openmetrics' : 'text'
+        const headers = { 'Content-Type': contentTypes[format], Vary: 'Accept' }
+        return { status: 200, headers, body: await gateway.metrics.text(format) }
       }),
       get('/healthz', async () => json({ status: 'ok' })),
       get('/readyz', async () => readiness(gateway, await gateway.workers?.conditions())),
@@ -34,14 +36,14 @@ export const ops: Plugin = {
   }),
 }
 
-function get(path: string, serve: () => Promise<Answer>): Route {
+function get(path: string, serve: (x: Exchange) => Promise<Answer>): Route {
   return {
     method: 'GET',
     path,
     listener: 'admin',
     access: 'anybody',
     body: 'none',
-    begin: () => ({ serve }),
+    begin: (x) => ({ serve: () => serve(x) }),
   }
 }
 
@@ -79,7 +81,7 @@ function observe(gateway: Gateway, x: Exchange, outcome: Outcome): void {
   const { metrics } = gateway
   const seconds = (performance.now() - x.arrivedAt) / 1000
   metrics.httpRequests.inc({ route: x.route.path, method: methodLabel(x), status: outcome.status })
-  metrics.httpDuration.observe({ route: x.route.path }, seconds)
+  metrics.httpDuration.observe({ route: x.route.path }, { value: seconds, ids: idsOf(x) })
   if (outcome.error) metrics.rejections.inc({ code: outcome.error.code })
   if (x.facts.wouldRefuse) metrics.wouldRefuse.inc({ code: x.facts.wouldRefuse })
   if (outcome.error && isOutage(outcome.error, gateway.redis)) gateway.redis.outage.count()
@@ -88,6 +90,11 @@ function observe(gateway: Gateway, x: Exchange, outcome: Outcome): void {
   const isProbe = x.route.listener === 'admin' && x.route.access === 'anybody'
   const isNews = !isProbe || outcome.error !== undefined
   gateway.log[isNews ? 'info' : 'debug'](line(gateway, x, outcome, seconds), 'request')
+}
+
+/** As the line in the log has them. */
+function idsOf({ id, facts: { traceId } }: Exchange): Readonly<Record<string, string>> {
+  return traceId === undefined ? { request_id: id } : { request_id: id, trace_id: traceId }
 }
 
 const methods = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE', 'OPTIONS'])
@@ -108,9 +115,9 @@ function observeGeneration({ metrics, config }: Gateway, x: Exchange, outcome: O
   }
   if (facts.overheadMs !== undefined) metrics.overhead.observe(facts.overheadMs / 1000)
   if (facts.firstTokenMs !== undefined)
-    metrics.firstToken.observe({ model }, facts.firstTokenMs / 1000)
+    metrics.firstToken.observe({ model }, { value: facts.firstTokenMs / 1000, ids: idsOf(x) })
   if (facts.upstreamMs !== undefined) {
-    metrics.upstreamDuration.observe({ model }, facts.upstreamMs / 1000)
+    metrics.upstreamDuration.observe({ model }, { value: facts.upstreamMs / 1000, ids: idsOf(x) })
     const events = x.meter?.contentEvents ?? 0
     const streamedMs = facts.upstreamMs - (facts.firstTokenMs ?? 0)
     if (facts.stream && events > 1) {

@@ -1,7 +1,7 @@
 // The metrics of all processes as one: those of the workers that live, and what those counted that have ended.
 
 import { joinMetrics, joinedText, lastingMetrics } from '../metrics.ts'
-import type { Metrics, MetricsJson } from '../metrics.ts'
+import type { Metrics, MetricsFormat, MetricsJson } from '../metrics.ts'
 import type { Channel } from './channel.ts'
 
 /** A worker, as far as it counts. */
@@ -15,6 +15,12 @@ interface Counting {
   readonly serving: readonly Counted[]
 }
 
+interface Scrape {
+  /** The supervisor's. */
+  readonly own: Metrics
+  readonly format?: MetricsFormat | undefined
+}
+
 export class Counts {
   #ended: MetricsJson = []
 
@@ -26,10 +32,10 @@ export class Counts {
   }
 
   /** Each worker as it last told: one that hangs, or ends just now, is counted, and none twice. */
-  async text(fleet: Counting, own: Metrics): Promise<string> {
+  async text(fleet: Counting, { own, format = 'text' }: Scrape): Promise<string> {
     const [mine] = await Promise.all([own.json(), this.read(fleet)])
     const workers = fleet.serving.flatMap(({ metrics }) => (metrics ? [metrics] : []))
-    return joinedText([this.#ended, mine, ...workers])
+    return await joinedText([this.#ended, mine, ...workers], format)
   }
 
   /** Notes what each worker has counted. */

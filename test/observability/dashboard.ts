@@ -46,3 +46,23 @@ t.test('each query returns numbers of a gateway that works', async (t) => {
     }
   }
 })
+
+t.test('a point of a graph leads to the line of a request in the log', async (t) => {
+  const gateway = await startBusyGateway(t)
+  const prometheus = await startPrometheus(t, [gateway.adminUrl])
+  for (const graph of [
+    'tollgate_http_request_duration_seconds_bucket{route="/v1/chat"}',
+    'tollgate_upstream_first_token_seconds_bucket{model="small"}',
+    'tollgate_upstream_duration_seconds_bucket{model="small"}',
+  ]) {
+    const [found] = await eventually(async () => {
+      await gateway.work()
+      const all = await prometheus.exemplars(graph, 60)
+      return all.length > 0 ? all : undefined
+    })
+    const { request_id } = found?.labels ?? {}
+    const line = gateway.log.find((one) => one.includes(`"request_id":"${request_id}"`)) ?? '{}'
+    t.match(JSON.parse(line), { request_id, route: '/v1/chat' }, graph)
+  }
+  t.ok((await prometheus.range('tollgate_http_requests_total{route="/v1/chat"}', 5)).length > 0)
+})

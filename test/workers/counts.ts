@@ -21,7 +21,7 @@ t.test('counters and histograms of workers that ended stay, their gauges go', as
   const own = worker(1)
   for (const requests of [10, 20]) await counts.keep({ metrics: await worker(requests).json() })
   await counts.keep({ metrics: undefined })
-  const text = await counts.text(fleet, own)
+  const text = await counts.text(fleet, { own })
   t.match(text, '\ntollgate_rejections_total{code="x"} 36\n')
   t.match(text, '\ntollgate_holds_open 6\n')
   t.match(text, '\ntollgate_redis_up 1\n')
@@ -37,7 +37,7 @@ t.test('files, lag and start are those of the process that has most of them', as
     values: metric.values.map((sample) => ({ ...sample, value: 5_000_000_000 })),
   }))
   const fleet = { serving: [{ channel: { ask: async () => more }, metrics: undefined }] }
-  const text = await new Counts().text(fleet, worker(1))
+  const text = await new Counts().text(fleet, { own: worker(1) })
   for (const name of [
     'process_start_time_seconds',
     'process_open_fds',
@@ -53,7 +53,10 @@ t.test('a worker that does not answer is counted as it last told', async (t) => 
   const silent = { channel: { ask }, metrics: undefined }
   const hangs = { channel: { ask }, metrics: await worker(5).json() }
   const fleet = { serving: [silent, hangs] }
-  t.match(await new Counts().text(fleet, worker(1)), '\ntollgate_rejections_total{code="x"} 6\n')
+  t.match(
+    await new Counts().text(fleet, { own: worker(1) }),
+    '\ntollgate_rejections_total{code="x"} 6\n',
+  )
 })
 
 t.test('a worker that ends while another one is asked is counted once', async (t) => {
@@ -67,5 +70,8 @@ t.test('a worker that ends while another one is asked is counted once', async (t
     return worker(10).json()
   }
   fleet.serving.push({ channel: { ask }, metrics: undefined })
-  t.match(await counts.text(fleet, worker(1)), '\ntollgate_rejections_total{code="x"} 16\n')
+  t.match(
+    await counts.text(fleet, { own: worker(1) }),
+    '\ntollgate_rejections_total{code="x"} 16\n',
+  )
 })
