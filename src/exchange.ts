@@ -130,7 +130,7 @@ export interface Outcome {
   readonly backendAsked: boolean
   /** The backend's answer was complete: JSON whole, or every choice finished. */
   readonly complete: boolean
-  /** The output was cut because the money of its hold was used up. */
+  /** The ledger cut the output: the money of its hold was used up, or the ledger no longer knows the hold. */
   readonly cut: boolean
 }
 
@@ -221,13 +221,13 @@ export interface Hooks {
   vouch?(): Promise<void>
   /** The body has been read. The calls of all plugins start in one tick: key, idempotency claim, the session that a route reads. May answer (a replay). */
   identify?(): Promise<Answer | void> | void
-  /** A plugin's `identify` has answered, so `admit` and `serve` are not called. The calls of all plugins start in one tick: drop what was prepared for them; may refuse. */
+  /** A plugin's `identify` has answered, so `admit` and `serve` are not called: drops what was prepared for these two, and may refuse. The calls of all plugins start in one tick. */
   answered?(): Promise<void> | void
   /** The calls of all plugins start in one tick again: limits and hold for x.want, with the rows and locks that belong to the hold. */
   admit?(): Promise<void>
   /** The last change to what a backend gets; runs on a fresh copy for each attempt. */
   upstream?(request: BackendRequest): void
-  /** Called with each backend event before the client sees it; may replace its data. The events before the first content are dropped if another target is asked after them: `upstream` is called then. A non-streamed answer is one event. Must not be async: this is the token path. */
+  /** Called with each backend event before the client sees it; may replace its data. The events before the first content are dropped if another target is asked after them: a plugin sees that by a further call of its `upstream`. A non-streamed answer is one event. Must not be async: this is the token path. */
   event?(event: SseEvent): void
   /** Called before a refusal is sent. May replace the error, for instance by 429 after too many failures. Must not wait. */
   refuse?(error: GatewayError): GatewayError | void

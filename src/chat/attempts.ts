@@ -1,8 +1,8 @@
 // Begins a generation, with its clocks, and asks its targets one after the other, until one has an answer or no other may
 // be asked. A refusal that is relayed ends the generation here. Another target is asked only while nothing has gone out to
-// the client, and nothing has been generated that is charged. The last attempt decides the error. The hold, the whole time
-// and the request's body are the generation's; the request, the meter and the clock of the first content are made anew for
-// each attempt.
+// the client, and nothing has been generated that is charged. The last attempt decides the error. The hold, the time-out of
+// the whole and the request's body are the generation's; the request, the meter and the clock of the first content are made
+// anew for each attempt.
 
 import { forward } from '../backend/forward.ts'
 import type { BackendAnswer } from '../backend/forward.ts'
@@ -195,7 +195,7 @@ function giveBack(seat: Seat): void {
 function mayGoOn(generation: Generation, thrown: unknown): boolean {
   if (!mayTryAnother(generation) || generation.meter.sawContent) return false
   const { x, request } = generation
-  // Nobody waits for another target's answer. A session's message is generated without its reader, too.
+  // The client has left: nobody waits for another target. A message of a session goes on without readers, too.
   if (x.route.abortOnLeave && x.left.aborted) return false
   return isForAnother(thrown) || (isTimeout(thrown) && request.model.retryOnTimeout)
 }

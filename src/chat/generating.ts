@@ -79,7 +79,7 @@ export function judge(seat: Seat | undefined, verdict: ReturnType<typeof verdict
 /** How a stream may end. */
 export type Ending =
   | { readonly kind: 'complete' }
-  /** Out of money or past its bound: ends as if the model had reached its length. */
+  /** Out of money, without its hold, or past its bound: ends as if the model had reached its length. */
   | { readonly kind: 'length'; readonly cut: boolean }
   /** The backend's own error, masked. */
   | { readonly kind: 'relayed-error'; readonly event: SseEvent }

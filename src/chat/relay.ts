@@ -3,7 +3,7 @@
 //
 // What can end it, each a call of #end:
 //   the backend ended, whole or cut · [DONE] · an error event · 2 s without more after the finish · a time-out, the drain or
-//   the client leaving, once everything that has come is read (deadline.signal) · the ledger: no money, or suspended ·
+//   the client leaving, once everything that has come is read (deadline.signal) · the ledger, by any StopReason ·
 //   more output than the bound · an event that is too large
 
 import type { BackendAnswer } from '../backend/forward.ts'

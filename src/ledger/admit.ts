@@ -237,7 +237,7 @@ function overBudget(reply: Reply, { min }: Refusable): ErrorDetails {
   return { message, shortage: { available, needed: wholeAmount(min), owed, renews_at } }
 }
 
-/** What was reached: `requests` or `tokens` a minute, `account` or `key` (also of a budget), `held` or `balance`. */
+/** What was reached: `requests` or `tokens` a minute; `account` or `key`, of concurrency or of a budget; `held` or `balance`, of money. */
 const whatIn = (reply: Reply): string => textAt(reply, 7)
 
 const minuteMs = 60_000

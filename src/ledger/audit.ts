@@ -24,7 +24,7 @@ export interface AuditStep {
   readonly total: number
   /** The account up to which all are checked: an audit `after` it checks the rest. Null at the beginning. */
   readonly cursor: string | null
-  /** Those that are new since the last step, of one account the first hundred. */
+  /** Those that are new since the last step; at most the first hundred of each account. */
   readonly differences: readonly Difference[]
 }
 

@@ -18,7 +18,7 @@ export interface ClosingOptions {
 
 export type Closing = ReturnType<typeof createClosing>
 
-/** What the transaction says that takes the rest of a balance, or pays a debt. */
+/** The note of the transaction that takes the rest of a balance, or pays a debt. */
 export const writeOffNote = 'The account was deleted.'
 
 export function createClosing({ scripts, leaseMs, gate, onReaped }: ClosingOptions) {

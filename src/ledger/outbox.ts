@@ -192,8 +192,8 @@ export class Outbox {
   }
 
   /**
-   * For an adjustment that was made, and that Redis forgot: the tokens that it took may come back only with the orders of
-   * another gateway. It is sent again at each sweep; credit.lua answers `late` after a day.
+   * For an adjustment below 0 that was made, and that Redis forgot: the balance may cover it only after another gateway has
+   * sent its orders again. So it is sent again at each sweep; credit.lua answers `late` after a day.
    */
   #waitForTokens(entry: OutboxEntry): void {
     // Cleared the first time. So the problem is reported once, and a `late` that follows puts the order on record.

@@ -37,7 +37,7 @@ export interface SlicedStream {
 
 /** The first count comes after at most so many rough tokens: until then, each may stand for several tokens. */
 const firstLook = 16
-/** An extension makes the hold cover at least a slice divided by this beyond what is used, if that is available. */
+/** An extension covers at least this fraction of a slice, 1/leastPart, beyond what is used, if that is available. */
 const leastPart = 16
 
 export class Slices {

@@ -68,7 +68,7 @@ export class Spool extends SpoolFile {
     return found
   }
 
-  /** Keeps a settlement that came too late to be charged, for the operator to look at. */
+  /** Keeps an order that can no longer be carried out, for the operator to look at. */
   late(order: Order): Promise<void> {
     const line = `${JSON.stringify(order)}\n`
     const written = this.#lateWritten.then(() => appendWhole(this.#latePath, line))

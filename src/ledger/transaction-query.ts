@@ -56,12 +56,12 @@ export function parseOrigin(query: URLSearchParams): { model?: string; key?: str
   return { model, key }
 }
 
-/** Whether rows between others are left out, so that a page may have to be searched for in many. */
+/** Whether rows are left out in the middle, and not only at the ends: then many entries may have to be read for one page. */
 export function isFiltered({ type, model, key }: TransactionFilter): boolean {
   return type !== undefined || model !== undefined || key !== undefined
 }
 
-/** The excluded stream ids between which a read looks, in its direction. */
+/** Where a read begins and ends, in its direction: stream ids that the read itself leaves out. */
 export function edgesOf({ from, to }: TransactionFilter, isUpwards: boolean) {
   const below = from === undefined || from === 0 ? undefined : `${from * 1000 - 1}-${mostInMs}`
   const above = to === undefined ? undefined : to === 0 ? lowestId : `${to * 1000}-0`

@@ -29,7 +29,7 @@ export interface Transaction {
   readonly id: string
   readonly object: 'billing.transaction'
   readonly type: TransactionType
-  /** Of a charge, what was paid (negative). What was paid and `owed` together are what was used. */
+  /** Of a charge, what was paid (negative). With `owed` and `waived`, it is what this transaction charges. */
   readonly amount: number
   readonly balance_after: number
   readonly model?: string

@@ -48,7 +48,7 @@ export async function readUsageOfAll(
   return { object: 'list', data, first_id: null, last_id: null, has_more: false }
 }
 
-/** All rows, in pieces; some are empty, so that a reader that leaves ends the work. */
+/** All rows, in pieces. Some pieces are empty: at each, a reader that has left ends the work, even where no rows come. */
 export async function* readPiecesOfAll(
   redis: Redis,
   query: UsageOfAllQuery,

@@ -108,7 +108,7 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       x.grantedPerChoice = grantedPerChoice
       const { read, gauge } = progressOf(x, want)
       hold.watch(read, gauge)
-      // In shadow mode, a hold may have less than the least, if the money does not suffice: then nothing stops its stream.
+      // In shadow mode, a hold may have less than `sizes.min`, for want of money: its stream then goes on unsliced.
       if (sizes.isSliced && hold.amount >= sizes.min)
         x.alarm = slicesOf(gateway, x, { want, hold, grantedPerChoice, slice }).alarm
     },
@@ -126,11 +126,11 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
         // Without shadow mode, the request's output would have been bounded, or stopped when its hold was used up.
         const wouldCut = held.wouldStop || (isShort && settlement.charge > held.amount)
         if (wouldCut) x.facts.wouldRefuse ??= 'insufficient_balance'
-        // A ledger that is closing has already settled this hold, by its progress: then that is what it costs.
+        // A ledger that is closing has already settled this hold, by its progress: whatever was used then costs that.
         if (used && held.settlement) noteProgress(x, held)
         send(settlement)
       }
-      // Settles what the last checkpoint would store, because an unsettled hold would be renewed for ever.
+      // Settles what a checkpoint would store now: an unsettled hold would be renewed for ever.
       const giveUp = (error: unknown) => {
         noteProgress(x, held)
         send({ ...held.progress, estimated: true })

@@ -3,6 +3,7 @@
 -- ARGV: 1… their ids
 -- Reply: ok, now, how many
 
+-- KEYS[3] by its number: test/mirror.ts looks for each key that the header names.
 local storage, sessions, rows = KEYS[1], KEYS[2], { KEYS[3], unpack(KEYS, 4) }
 local gone, bytes = {}, 0
 

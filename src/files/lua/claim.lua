@@ -1,5 +1,5 @@
--- Purpose: takes what is due, so that one of several sweepers does it; what is not done becomes due again, deletions
--- later each time. An upload whose lease has ended can't go on from here: its record becomes `abandoned`.
+-- Purpose: takes what is due, so that one of several sweepers does it; what is not done becomes due again, a deletion
+-- after a longer wait each time. An upload whose lease has ended can't go on: its record becomes `abandoned`.
 -- KEYS: due
 -- ARGV: 1 how many at most; 2 how long they are taken for, ms; 3 the longest wait of one that fails, ms
 -- Reply: ok, now, what is taken, as it stands in due…

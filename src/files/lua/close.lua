@@ -1,9 +1,9 @@
--- Purpose: closes the minutes up to one whose announcements a sweeper wants to remove: nothing is due, or a later
--- announcement covers it. From here on, no script may add to `due` under a closed minute.
+-- Purpose: closes all minutes up to the last one whose announcement a sweeper wants to remove, if nothing is due, or if
+-- what is due first has a later announcement. From here on, no script may add to `due` under a closed minute.
 -- Deletes the storage row of a deleted account for which nothing is due any more.
 -- KEYS: storage, due, account
 -- ARGV: 1 the minute; 2 a later one that is announced, or 0
--- Reply: ok, now | stays, now: what is due is of that minute | announce, now, minute
+-- Reply: ok, now | stays, now: something is due by that minute | announce, now, minute
 
 local storage, due, account = KEYS[1], KEYS[2], KEYS[3]
 local minute, announced = number(ARGV[1]), number(ARGV[2])

@@ -18,8 +18,8 @@
 --      | plan, now, actual | again, now, reaped | clock, now: Redis' time is in none of the windows of 8
 --      | <error code>, now, reaped, limit of requests, remaining, limit of tokens, remaining, which, available,
 --          account id, key id, what the account owes, the lower token limit, when the budget is renewed (0 = it is
---          not a budget), 1 = something is held; for an unknown key only
---          <error code>, now, reaped. invalid_parameter: even the fewest tokens exceed the lower token limit
+--          not a budget), 1 = something is held. For an unknown key: <error code>, now, reaped, and no more.
+--          invalid_parameter: even the fewest tokens exceed the lower token limit
 
 local key_key, lease = KEYS[5], tonumber(ARGV[1])
 local scope, model, tail, reopened_key, offer = ARGV[2], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
@@ -158,11 +158,11 @@ local refused = denial
 if not is_excused then refused = denial or short end
 if is_reopening then wanted = math.max(0, wanted - before.charge) end
 local amount = math.min(wanted, available, math.max(min, math.floor(available / shares)))
-local is_refused_for_holds = short == 'insufficient_balance' or short == 'budget_exceeded'
+local reaping_may_help = short == 'insufficient_balance' or short == 'budget_exceeded'
   or short == 'concurrency_limit_exceeded'
 local gets_less = not refused and amount < wanted
 -- The expired holds that are left may have what this one needs.
-local needs_more_reaping = reap.more and (is_refused_for_holds or gets_less) and not is_open()
+local needs_more_reaping = reap.more and (reaping_may_help or gets_less) and not is_open()
 
 write_reaping(account, reap)
 write_renewal(account, renewal)

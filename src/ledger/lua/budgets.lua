@@ -153,9 +153,9 @@ local function running_windows(account, key)
   return running
 end
 
--- Books the end of a hold in the window that runs: takes out what the hold counted in it, and adds what the charge counts.
--- Returns this part of the charge's counts. If the hold's own window has ended, the window that runs counts only what the
--- charge needs beyond the hold.
+-- Books the end of a hold in the window that runs. If this is the hold's own, takes out what the hold counted in it, and
+-- adds what is due; of both, the first `part.tokens` do not count in it. If the hold's own has ended, the window that runs
+-- counts only what is due beyond the hold. Returns this part of the charge's counts.
 local function book_in(account, part, held, due)
   local field = part.field
   local window = part.since and read_window(account, field)
@@ -210,7 +210,8 @@ local function book_budgets(account, charge, hold_windows, held, due, counted)
   end
   charge.counted = counted_text(counts)
   if not charge.counted or not before then return charge.counted or counted end
-  -- A window that has ended gets nothing back. So where this charge counts in a later window, the earlier one is forgotten.
+  -- A correction gives back only to a window that still runs. So each part has the newest window in which the reapings or
+  -- this charge counted something, and the sum in it.
   for _, who in ipairs({ 'account', 'key' }) do
     local part, old = counts[who], before[who]
     if part.tokens == 0 then counts[who] = old

@@ -41,7 +41,7 @@ if refusal then return { refusal, now, #reap.charges, account.id, key.id } end
 if not is_operator then touch_key(key_key, key, now) end
 if reap.more and is_operator then return { 'again', now, #reap.charges } end
 -- The reaping may have changed the window of the budget.
-local window = account.windows and account.windows.window
+local window = account.windows and account.windows[OF_ACCOUNT]
 return {
   'ok', now, #reap.charges, account.id, account.name, account.plan, key.id or '', key.models,
   int(account.granted), int(account.spent), int(account.reserved), int(account.owed),

@@ -131,7 +131,7 @@ local function book_charge(account, charge, due, before)
   local unwaived = math.min(before.waived, math.max(0, -due))
   if unwaived > 0 then charge.waived = add_waived(account, -unwaived) end
   local rest = due - charge.waived
-  -- A correction may give tokens back: then `paid` is negative. After a refund, that could exceed what a balance can be.
+  -- A correction may give tokens back: then `paid` is negative. After a refund, the balance could exceed MAX_AMOUNT.
   local most_back = account.granted - account.spent - MAX_AMOUNT
   local paid = math.max(math.min(rest, available_of(account)), most_back)
   charge.paid, charge.drawn = paid, draw_allowance(account, paid)

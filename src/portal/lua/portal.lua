@@ -69,7 +69,8 @@ local function read_login(row, owner, now, idle, whole)
   return is_good and { begun = begun, used = used, via = via, return_url = return_url } or nil
 end
 
--- What a further log-in ends: the log-ins for which there is no room, and the keys that log-ins without a row have.
+-- What a further log-in ends: the log-ins that have ended or find no room, and the keys of the playground of all these,
+-- and of log-ins that have no row any more.
 local function find_ending(logins, page_keys, most, has_ended)
   local gone = find_surplus(logins, most, has_ended)
   local is_gone = {}

@@ -34,7 +34,7 @@ if ended and not lost then return { next_seq == after and 'ok' or 'lost', now } 
 local has_other_end = lost or word == 'lost'
 if has_other_end and (cancelled or not may_replace_end()) then return { 'lost', now } end
 
--- If the message has ended and its stream is no longer kept, only the row counts.
+-- If the message has ended and its stream is no longer kept, only the row is written.
 local has_stream = word ~= 'lost'
 if has_stream then
   -- The last frame of a lost stream is the other gateway's terminal.

@@ -199,7 +199,7 @@ export class HistoryBuilder {
 
   #push(message: NewMessage, calls: readonly ToolCall[] = []): void {
     const { role, tool_call_id, name } = message
-    const content = this.#seen(message.content)
+    const content = this.#visible(message.content)
     const shape = {
       role,
       content,
@@ -216,7 +216,7 @@ export class HistoryBuilder {
   }
 
   /** Puts words in place of files and images that this model does not take, or for which the request has no room. */
-  #seen(content: MessageContent): MessageContent {
+  #visible(content: MessageContent): MessageContent {
     return mapParts(content, (part) => {
       if (part.type === 'text') return part
       if (part.type === 'file') return this.#fits(part.file) ? part : standIn(part.file)

@@ -89,7 +89,7 @@ async function prepareNow(options: PrepareOptions): Promise<Prepared> {
     return await requestOf(texts, options)
   }
   const files = messages.flatMap(filesIn)
-  const request = costing(await compose(standIn), files)
+  const request = withFileTokens(await compose(standIn), files)
   const { promptTokens } = request
   const filling = fillingOf(files, { ...attached, compose, promptTokens })
   const stored = rowsOf(attached.turns, { context, model, hold, guessed })
@@ -142,7 +142,7 @@ interface ToFill extends Attached {
   readonly promptTokens: number
 }
 
-function costing(request: ChatRequest, files: readonly FileReference[]): ChatRequest {
+function withFileTokens(request: ChatRequest, files: readonly FileReference[]): ChatRequest {
   const tokens = files.reduce((sum, file) => sum + tokensOf(file, request.model), 0)
   return { ...request, promptTokens: request.promptTokens + tokens }
 }
@@ -166,6 +166,7 @@ function fillingOf(
         return content ? partOf(file, content) : standIn(file)
       })
       const sent = files.filter((file) => contents.has(idOf(file)))
+      // The tokenizer sees only the base64 of a document, and counts too many tokens for it.
       const over = sent.reduce((sum, file) => sum + overcounted(file, request.model), 0)
       const countPrompt = async (effort?: Effort) =>
         Math.max(1, (await request.countPrompt(effort)) - over)
