@@ -11,7 +11,6 @@ import { eventCost, requestCost } from './measures.ts'
 import type { Bench } from './measures.ts'
 import { median } from './report.ts'
 import { treeOf } from './trees.ts'
-import type { Tree } from './trees.ts'
 
 const { values: flags, positionals } = parseArgs({
   allowPositionals: true,
@@ -19,6 +18,11 @@ const { values: flags, positionals } = parseArgs({
 })
 const warmUpMs = 11_000
 const roundMs = 6000
+
+interface Tree {
+  readonly name: string
+  readonly folder: string
+}
 
 interface Cost {
   readonly request: number
@@ -65,7 +69,9 @@ function print(found: ReadonlyMap<string, readonly Cost[]>): void {
 
 async function main(): Promise<void> {
   const trees: Tree[] = []
-  for (const name of positionals) trees.push(await treeOf(name))
+  // With numbers, because one may be compared with itself.
+  for (const [i, word] of positionals.entries())
+    trees.push({ name: `${i + 1}: ${word}`, folder: await treeOf(word) })
   if (trees.length < 2) throw new Error('Write at least two revisions or folders')
   const { bench, backendPort } = await startBench()
   const found = new Map<string, Cost[]>(trees.map(({ name }) => [name, []]))

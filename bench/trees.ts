@@ -9,28 +9,25 @@ import { folder as ownFolder } from './ground.ts'
 
 const root = resolve(import.meta.dirname, '..')
 
-export interface Tree {
-  /** As the user wrote it. */
-  readonly name: string
-  readonly folder: string
-}
-
-/** Throws for what is neither a folder with a gateway nor a revision. */
-export async function treeOf(name: string): Promise<Tree> {
-  if (existsSync(join(name, 'package.json'))) return { name, folder: resolve(name) }
-  const commit = execFileSync('git', ['rev-parse', '--verify', `${name}^{commit}`], {
+/** The folder of a gateway. Throws for what is neither a folder with one nor a revision. */
+export async function treeOf(word: string): Promise<string> {
+  // npm changes to its own folder.
+  const folder = resolve(process.env['INIT_CWD'] ?? '.', word)
+  if (existsSync(join(folder, 'package.json'))) return folder
+  const commit = execFileSync('git', ['rev-parse', '--verify', `${word}^{commit}`], {
     cwd: root,
     encoding: 'utf8',
   }).trim()
-  const folder = mkdtempSync(join(ownFolder, 'tree-'))
-  await unpack(commit, folder)
-  return { name, folder }
+  const made = mkdtempSync(join(ownFolder, 'tree-'))
+  await unpack(commit, made)
+  return made
 }
 
 async function unpack(commit: string, folder: string): Promise<void> {
   const exec = promisify(execFile)
-  const script = 'git archive "$1" | tar -x -C "$2"'
-  await exec('sh', ['-c', script, 'sh', commit, folder], { cwd: root })
+  const archive = `${folder}.tar`
+  await exec('git', ['archive', '-o', archive, commit], { cwd: root })
+  await exec('tar', ['-xf', archive, '-C', folder])
   const lock = 'package-lock.json'
   const hasOurs = readFileSync(join(folder, lock)).equals(readFileSync(join(root, lock)))
   if (hasOurs) return await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))

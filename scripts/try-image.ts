@@ -9,8 +9,9 @@ import { chown, mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { freePort } from '../test/fixtures/free-port.ts'
 import { send } from '../test/fixtures/gateway.ts'
+import { connectLink } from '../test/fixtures/ledger.ts'
 import { metricOf } from '../test/fixtures/metric.ts'
-import { Reading } from '../test/fixtures/money.ts'
+import { Reading, openHold } from '../test/fixtures/money.ts'
 import { startRedis } from '../test/fixtures/redis-server.ts'
 import { teardownOf } from '../test/fixtures/teardown.ts'
 import { tempDir } from '../test/fixtures/temp-dir.ts'
@@ -24,7 +25,8 @@ const mostMegabytes = 60
 
 await using undo = new AsyncDisposableStack()
 const t = teardownOf(undo)
-const server = await startModelServer()
+const contextTokens = 32_768
+const server = await startModelServer({ contextTokens })
 undo.defer(() => server.stop())
 const image = await buildImage(undo)
 const megabytes = image.addedBytes / 1_000_000
@@ -70,7 +72,11 @@ data: /data
 redis: redis://127.0.0.1:${ports.redis}
 models:
   demo: { targets: [demo] }
-  tiny: { targets: [{ url: '${server.url}' }], price: { input: 1, output: 4 }, context_window: 2048 }
+  tiny:
+    targets: [{ url: '${server.url}' }]
+    price: { input: 1, output: 4 }
+    context_window: ${contextTokens}
+    extra_parameters: [ignore_eos]
 plugins: { metering: { lease: 5s } }
 `
   await writeFile(file, yaml)
@@ -143,7 +149,10 @@ async function drains(): Promise<void> {
   gateway = await start()
 }
 
-/** A stream ends while Redis is away, another one still runs, and the gateway is killed. */
+/** Takes llama.cpp some ten seconds. */
+const long = { model: 'tiny', max_tokens: 30_000, ignore_eos: true }
+
+/** A stream ends while Redis is away, and the gateway is killed; then it is killed in the middle of a stream of llama.cpp. */
 async function survives(): Promise<void> {
   const first = new Reading(await ask())
   await first.until('"content":"')
@@ -158,11 +167,14 @@ async function survives(): Promise<void> {
   )
   await redis.restart()
   gateway = await start()
-  const running = new Reading(await ask())
-  await running.until('"content":"')
-  await gateway.signal('SIGKILL')
-  gateway = await start()
   say('kill -9: the settlement was kept on disk, and the next start took it up')
+  const running = new Reading(await askModel(long, 'Tell me of a gateway.'))
+  const link = await connectLink(t, redis.socket)
+  await until(async () => (await openHold(link, { ...key, id: key.account })).charged > 0)
+  await gateway.signal('SIGKILL')
+  await assert.rejects(running.end(), 'the stream was cut')
+  gateway = await start()
+  say('kill -9 in the middle of a stream of llama.cpp: it was cut')
 }
 
 interface Books {
@@ -177,14 +189,15 @@ interface Charge {
   readonly estimated: boolean
 }
 
-/** When the killed stream's hold has been charged by its last checkpoint, a lease later. */
+/** When the hold of the stream that was cut has been charged by its last checkpoint, a lease later. */
 async function booksAreEven(): Promise<Books> {
   const balance = () => admin<Books>(`accounts/${key.account}/balance`)
   await until(async () => (await balance()).reserved === 0)
   const { data } = await admin<{ data: readonly Charge[] }>(
     `accounts/${key.account}/transactions?type=charge`,
   )
-  // The killed one is estimated, if it had come to a checkpoint.
+  const [cut, ...others] = data.filter(({ estimated }) => estimated)
+  assert.ok(cut?.model === 'tiny' && others.length === 0, 'the one that was cut, by its checkpoint')
   const whole = data.filter(({ estimated }) => !estimated)
   assert.equal(whole.length, 4, 'each whole stream was charged once')
   const ofServer = whole.filter(({ model }) => model === 'tiny')

@@ -64,6 +64,7 @@ export async function live(x: Exchange, wire: Wire, life: Life): Promise<void> {
     const isTaken = !('body' in answer) && !wire.left
     if (isTaken) await run.finish(plainOutcome(answer.status, false))
   } catch (thrown) {
+    // The exchange is not settled before its generation ends, even if its answer was cut off.
     if (x.work) await x.work
     if (thrown instanceof ClientLeft) return
     const error = refusal(hooks, asGatewayError(thrown))

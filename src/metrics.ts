@@ -1,5 +1,5 @@
 // Every metric of the gateway, declared once with its help text (docs/operating.md#metrics). Labels are bounded: never
-// a key, an account, a session, or a model name that is not configured.
+// a key, an account, a session, or a model name that is not configured. Exemplars name requests.
 
 import {
   AggregatorRegistry,
@@ -10,6 +10,7 @@ import {
   collectDefaultMetrics,
 } from 'prom-client'
 import type { Aggregator } from 'prom-client'
+import { addExemplars } from './exemplars.ts'
 
 /** How a scrape may want them. Only OpenMetrics has exemplars: beside a bucket, the request that it counted last. */
 export type MetricsFormat = 'text' | 'openmetrics'
@@ -24,13 +25,14 @@ const seconds = [
   1800,
 ]
 
-type Observation = { readonly value: number; readonly ids: Readonly<Record<string, string>> }
+type Observation = { readonly value: number; readonly ids: Record<string, string> }
 
 export type Metrics = ReturnType<typeof createMetrics>
 
 export function createMetrics(version: string) {
   const registry = new Registry<typeof contentTypes.openmetrics>()
-  // Else it would take no exemplars. Its own text is never made: that would change the names of its counters.
+  // Else no histogram would take exemplars. Below it is one for text again: making OpenMetrics of it would change the names
+  // of its counters.
   registry.setContentType(contentTypes.openmetrics)
   const registers = [registry]
   const counter = <L extends string>(name: string, help: string, ...labelNames: L[]) =>
@@ -52,7 +54,7 @@ export function createMetrics(version: string) {
     return {
       /** `ids` lead from a graph to the request's line in the log. */
       observe(labels: Readonly<Record<L, string>>, { value, ids }: Observation) {
-        histogram.observe({ labels, value, exemplarLabels: { ...ids } })
+        histogram.observe({ labels, value, exemplarLabels: ids })
       },
     }
   }
@@ -60,7 +62,7 @@ export function createMetrics(version: string) {
   const buildInfo = state('build_info', 'max', 'Always 1; the version is the label.', 'version')
   buildInfo.set({ version }, 1)
   collectNodeMetrics(registry)
-  return {
+  const metrics = {
     httpRequests: counter(
       'http_requests_total',
       'Answers by route, method and status.',
@@ -191,18 +193,25 @@ export function createMetrics(version: string) {
     redisSeconds: histogram('redis_command_seconds', 'Round trip of scripts.', 'script'),
     /** What a scrape gets. */
     text: async (format: MetricsFormat = 'text') =>
-      joinedText([await registry.getMetricsAsJSON()], format),
+      format === 'text'
+        ? await registry.metrics()
+        : await joinedText([await registry.getMetricsAsJSON()], format),
     /** For `joinedText`. */
     json: (): Promise<MetricsJson> => registry.getMetricsAsJSON(),
   }
+  const asText: AnyRegistry = registry
+  asText.setContentType(contentTypes.text)
+  return metrics
 }
 
 /** All metrics of a process, as it can send them to another. */
 export type MetricsJson = Awaited<ReturnType<Registry['getMetricsAsJSON']>>
 
-/** One of several processes' metrics: sums, but for gauges of which a sum would mean nothing. Drops exemplars. */
-export function joinMetrics(parts: readonly MetricsJson[]): Promise<MetricsJson> {
-  return AggregatorRegistry.aggregate([...parts]).getMetricsAsJSON()
+/** One of several processes' metrics: sums, but for gauges of which a sum would mean nothing. */
+export async function joinMetrics(parts: readonly MetricsJson[]): Promise<MetricsJson> {
+  const joined = await AggregatorRegistry.aggregate([...parts]).getMetricsAsJSON()
+  addExemplars(joined, parts)
+  return joined
 }
 
 /** Of either format: prom-client's types hold a registry to one. */
@@ -220,50 +229,18 @@ export async function joinedText(
   if (format === 'text') return await AggregatorRegistry.aggregate([...parts]).metrics()
   const registry: AnyRegistry = AggregatorRegistry.aggregate(parts.map(withBareNames))
   registry.setContentType(contentTypes.openmetrics)
-  await addExemplars(registry, parts)
+  // These are the registry's own objects, and not copies.
+  addExemplars(await registry.getMetricsAsJSON(), parts)
   return await registry.metrics()
 }
 
-/** prom-client adds `_total` to all names of joined counters. */
+/** In OpenMetrics, prom-client adds `_total` to all names of joined counters. */
 function withBareNames(metrics: MetricsJson): MetricsJson {
   return metrics.map((metric) =>
     String(metric.type) === 'counter'
       ? { ...metric, name: metric.name.replace(/_total$/, '') }
       : metric,
   )
-}
-
-/** As prom-client has them, whose types know no exemplars. */
-interface Sample {
-  readonly labels: Readonly<Record<string, string | number>>
-  readonly metricName?: string
-  exemplar?: { readonly timestamp: number } | undefined
-}
-
-/** Adds the newest exemplar of each bucket: prom-client drops them when it joins. */
-async function addExemplars(registry: AnyRegistry, parts: readonly MetricsJson[]): Promise<void> {
-  const newest = new Map<string, Sample['exemplar']>()
-  for (const sample of samplesIn(parts.flat())) {
-    const { timestamp } = sample.exemplar ?? {}
-    if (timestamp === undefined) continue
-    const known = newest.get(nameOf(sample))
-    if (!known || known.timestamp < timestamp) newest.set(nameOf(sample), sample.exemplar)
-  }
-  // These are the registry's own objects, and not copies.
-  for (const sample of samplesIn(await registry.getMetricsAsJSON())) {
-    sample.exemplar = newest.get(nameOf(sample))
-  }
-}
-
-function samplesIn(metrics: MetricsJson): readonly Sample[] {
-  return metrics.flatMap(({ type, values }) =>
-    String(type) === 'histogram' ? (values as readonly Sample[]) : [],
-  )
-}
-
-function nameOf({ metricName, labels }: Sample): string {
-  const sorted = Object.entries(labels).toSorted(([a], [b]) => (a < b ? -1 : 1))
-  return `${metricName} ${JSON.stringify(sorted)}`
 }
 
 /** What stays true of a process that has ended: what it counted. */

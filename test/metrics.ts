@@ -1,7 +1,5 @@
 import t from 'tap'
-import { createMetrics, joinedText } from '../src/metrics.ts'
-import type { MetricsJson } from '../src/metrics.ts'
-import { until } from './fixtures/until.ts'
+import { createMetrics } from '../src/metrics.ts'
 
 t.test('each of our metrics has help, a type and our prefix', async (t) => {
   const text = await createMetrics('1.2.3').text()
@@ -82,22 +80,5 @@ t.test('in OpenMetrics the samples are those of the text', async (t) => {
     const [open, plain] = [await metrics.text('openmetrics'), await metrics.text()]
     t.strictSame(namesIn(open).toSorted(), namesIn(plain).toSorted())
     t.match(open, /^tollgate_rejections_total\{code="insufficient_balance"\} 3$/m)
-  }
-})
-
-t.test('of several processes, the newest request is named', async (t) => {
-  const [one, other] = [createMetrics('1'), createMetrics('1')]
-  const parts: MetricsJson[] = []
-  other.httpDuration.observe(route, { value: 0.2, ids: { request_id: 'req_old' } })
-  parts.push(await other.json())
-  const since = Date.now()
-  await until(() => Date.now() > since)
-  one.httpDuration.observe(route, { value: 0.2, ids: { request_id: 'req_new' } })
-  parts.push(await one.json())
-  const named = `${bucket('0.25')} 2 # {request_id="req_new"} 0.2`
-  // As they come from another process.
-  for (const all of [parts, parts.toReversed()]) {
-    const sent = JSON.parse(JSON.stringify(all)) as MetricsJson[]
-    t.equal(lineOf(await joinedText(sent, 'openmetrics'), '0.25'), named)
   }
 })

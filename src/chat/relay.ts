@@ -2,7 +2,7 @@
 // begins with the first content, and ends in exactly one terminal: `[DONE]` only where every choice has finished.
 //
 // What can end it, each a call of #end:
-//   the backend ended, whole or cut · [DONE] · an error event · 2 s without more after the finish · a time-out, the drain or
+//   the backend ended, whole or cut · [DONE] · an error event · 2 s after the finish · a time-out, the drain or
 //   the client leaving, once everything that has come is read (deadline.signal) · the ledger, by any StopReason ·
 //   more output than the bound · an event that is too large
 
@@ -245,7 +245,7 @@ export class Relay {
   readonly #flush = (): void => {
     this.#isFlushDue = false
     const out = this.#out
-    // Once the end is known, `pump` returns the rest: a terminal in it must not be seen too early.
+    // Once the end is known, `pump` returns what is left, to be written together with the terminal.
     if (!out || this.#isEnded || this.#frames === '') return
     this.#heartbeat?.refresh()
     if (out.write(this.#takeFrames())) this.#pacing.rest()

@@ -1,7 +1,7 @@
 // Calls the scripts that a request waits for, while the gate is open: identify and admit before it begins, extend when a
-// stream in slices has used most of its hold. A script is called again when it needs the limits of another plan, or must
-// reap more holds first. A script's refusal is thrown as the error of its code; any unclear reply is thrown as
-// ledger_unavailable. admit.ts and identify.ts say what the scripts are asked, and read their replies.
+// stream in slices has used most of its hold. A script is called again when it needs the limits of another plan or the
+// windows of another day, or must reap more holds first. A script's refusal is thrown as the error of its code; any unclear
+// reply is thrown as ledger_unavailable. admit.ts and identify.ts say what the scripts are asked, and read their replies.
 
 import type { Plan } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
@@ -108,7 +108,7 @@ export class Admission {
     return true
   }
 
-  /** Makes a hold larger. Resolves with whether more is available; rejects with ledger_unavailable. A hold that Redis does not know is opened again as it was, or its work is stopped. */
+  /** Makes a hold larger. Resolves with whether more is available; rejects with ledger_unavailable. A hold that Redis does not know is opened again, no larger than it was; if that fails, its work is stopped. */
   readonly extend = async (hold: Hold, extension: Extension): Promise<boolean> => {
     this.#options.gate.pass()
     const answer = await this.#ask(hold.fields, extendCall(hold, extension))

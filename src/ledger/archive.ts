@@ -37,7 +37,7 @@ export function createArchive({ redis, scripts, store }: ArchiveOptions): Archiv
     const args = [first[0], last[0], `${chosen.length}`]
     const reply = await scripts.run('trim', accountKeys(ref), args)
     if (reply.word === 'ok') return numberAt(reply, 2)
-    // Another gateway was quicker; the next round starts from what it left.
+    // Another gateway was quicker. After a whole batch the next round goes on from there, else the next call does.
     return chosen.length
   }
   return {
@@ -101,8 +101,8 @@ function opener(redis: Redis, store: ObjectStore): (ref: string) => OldReader {
 
 /** Whether the read wants anything of what was archived up to `last`. */
 function reaches(last: string, { isUpwards, cursor, end }: ReadOptions): boolean {
-  const above = isUpwards ? cursor : end
-  return above === undefined || compareIds(last, above) > 0
+  const below = isUpwards ? cursor : end
+  return below === undefined || compareIds(last, below) > 0
 }
 
 function reachOf(objects: readonly ObjectName[]): readonly string[] {

@@ -115,7 +115,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     async close(boundMs = 5000) {
       leases.stop()
       gate.stop()
-      // A slow machine may still count what these have used; the process will not live to settle it.
+      // A slow machine may not yet have counted what these have used, and the process will not live until it has.
       for (const hold of leases.holds) void settle(hold, { ...hold.progress, estimated: true })
       await soon(outbox.idle(), boundMs)
       await outbox.park()

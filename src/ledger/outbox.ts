@@ -1,6 +1,6 @@
 // Keeps every settlement and credit until Redis has surely kept it. An order is sent at once; on disk when it could not
-// be sent; sent again in order at every reconnect; forgotten after 30 s of connected time since its reply.
-// Memory is bounded: of the answered orders, the newest 100,000 (about 60 MB) are kept.
+// be sent, and a credit always; sent again in order at every reconnect; forgotten after 30 s of connected time since its
+// reply. Memory is bounded: of the answered orders, the newest 100,000 (about 60 MB) are kept.
 
 import type { ConnectedClock } from './clock.ts'
 import { orderKey } from './orders.ts'

@@ -38,7 +38,7 @@ export interface SizesOptions {
   readonly slice: number | undefined
 }
 
-/** What admission is asked for: balance tokens, and tokens that the limit of tokens a minute counts. The limit of tokens a minute lowers the output only when the client has set no bound; a bound that the client has set is granted in full, or the request is refused. */
+/** What admission is asked for: balance tokens, and tokens that the limit of tokens a minute counts. The limit of tokens a minute lowers the output only when the client has set no bound: a bound of the client's it never lowers, but refuses the request. */
 export function sizesOf(want: Want, { minOutputTokens, slice }: SizesOptions) {
   const { model, promptTokens, outputPerChoice, choices, fields, isSeenAsItComes } = want
   const isSliced = slice !== undefined && isSeenAsItComes

@@ -126,7 +126,8 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
         // Without shadow mode, the request's output would have been bounded, or stopped when its hold was used up.
         const wouldCut = held.wouldStop || (isShort && settlement.charge > held.amount)
         if (wouldCut) x.facts.wouldRefuse ??= 'insufficient_balance'
-        // A ledger that is closing has already settled this hold, by its progress: whatever was used then costs that.
+        // A ledger that is closing has already settled this hold, by its progress at that time. That is the cost,
+        // whatever was used since.
         if (used && held.settlement) noteProgress(x, held)
         send(settlement)
       }
@@ -202,7 +203,7 @@ function slicesOf(
     countPrompt: () => want.countPrompt(),
     async count(prompt) {
       const used = await x.meter?.used({ promptTokens: prompt })
-      // The extension that follows is a checkpoint, too.
+      // The extension that follows stores the hold's progress, as a checkpoint does: so it is gauged now.
       await hold.gauge()
       return used ? plausible(x, want, used) : noTokens
     },

@@ -23,7 +23,7 @@ export const ops: Plugin = {
         // A supervisor asks no targets.
         if (!gateway.workers) measureTargets(gateway)
         const format = accept.includes('application/openmetrics-text') ? 'openmetrics' : 'text'
-        const headers = { 'Content-Type': contentTypes[format], Vary: 'Accept' }
+        const headers = { 'Content-Type': contentTypes[format] }
         return { status: 200, headers, body: await gateway.metrics.text(format) }
       }),
       get('/healthz', async () => json({ status: 'ok' })),
@@ -81,19 +81,20 @@ function observe(gateway: Gateway, x: Exchange, outcome: Outcome): void {
   const { metrics } = gateway
   const seconds = (performance.now() - x.arrivedAt) / 1000
   metrics.httpRequests.inc({ route: x.route.path, method: methodLabel(x), status: outcome.status })
-  metrics.httpDuration.observe({ route: x.route.path }, { value: seconds, ids: idsOf(x) })
-  if (outcome.error) metrics.rejections.inc({ code: outcome.error.code })
-  if (x.facts.wouldRefuse) metrics.wouldRefuse.inc({ code: x.facts.wouldRefuse })
-  if (outcome.error && isOutage(outcome.error, gateway.redis)) gateway.redis.outage.count()
-  if (x.route.metered && x.facts.model) observeGeneration(gateway, x, outcome)
   // Probes ask every few seconds: their log lines would bury the others.
   const isProbe = x.route.listener === 'admin' && x.route.access === 'anybody'
   const isNews = !isProbe || outcome.error !== undefined
+  const ids = isNews ? idsOf(x) : {}
+  metrics.httpDuration.observe({ route: x.route.path }, { value: seconds, ids })
+  if (outcome.error) metrics.rejections.inc({ code: outcome.error.code })
+  if (x.facts.wouldRefuse) metrics.wouldRefuse.inc({ code: x.facts.wouldRefuse })
+  if (outcome.error && isOutage(outcome.error, gateway.redis)) gateway.redis.outage.count()
+  if (x.route.metered && x.facts.model) observeGeneration(gateway, x, { outcome, ids })
   gateway.log[isNews ? 'info' : 'debug'](line(gateway, x, outcome, seconds), 'request')
 }
 
 /** As the line in the log has them. */
-function idsOf({ id, facts: { traceId } }: Exchange): Readonly<Record<string, string>> {
+function idsOf({ id, facts: { traceId } }: Exchange): Record<string, string> {
   return traceId === undefined ? { request_id: id } : { request_id: id, trace_id: traceId }
 }
 
@@ -103,7 +104,16 @@ function methodLabel(x: Exchange): string {
   return methods.has(x.method) ? x.method : 'other'
 }
 
-function observeGeneration({ metrics, config }: Gateway, x: Exchange, outcome: Outcome): void {
+interface Observed {
+  readonly outcome: Outcome
+  readonly ids: Record<string, string>
+}
+
+function observeGeneration(
+  { metrics, config }: Gateway,
+  x: Exchange,
+  { outcome, ids }: Observed,
+): void {
   const { facts } = x
   const model = facts.model ?? ''
   for (const { target } of facts.failed ?? []) {
@@ -115,9 +125,9 @@ function observeGeneration({ metrics, config }: Gateway, x: Exchange, outcome: O
   }
   if (facts.overheadMs !== undefined) metrics.overhead.observe(facts.overheadMs / 1000)
   if (facts.firstTokenMs !== undefined)
-    metrics.firstToken.observe({ model }, { value: facts.firstTokenMs / 1000, ids: idsOf(x) })
+    metrics.firstToken.observe({ model }, { value: facts.firstTokenMs / 1000, ids })
   if (facts.upstreamMs !== undefined) {
-    metrics.upstreamDuration.observe({ model }, { value: facts.upstreamMs / 1000, ids: idsOf(x) })
+    metrics.upstreamDuration.observe({ model }, { value: facts.upstreamMs / 1000, ids })
     const events = x.meter?.contentEvents ?? 0
     const streamedMs = facts.upstreamMs - (facts.firstTokenMs ?? 0)
     if (facts.stream && events > 1) {

@@ -126,6 +126,8 @@ async function allForgiven(
 ) {
   const risks = new Risks()
   const watch = watchFailOvers(t, group.nodes, risks)
+  // What is written before the first look could be lost without the watch knowing of it.
+  await watch.settled()
   const old = await group.primary()
   const writing = write(old)
   await fail(old, watch)

@@ -58,6 +58,18 @@ t.test('a stream is counted: request, tokens, charge, settlement, times', async 
   t.match(text, /^nodejs_eventloop_lag_seconds /m)
   const { headers } = await fetch(`${gateway.adminUrl}/metrics`)
   t.match(headers.get('content-type'), /^text\/plain; version=0\.0\.4/)
+  // As Prometheus asks.
+  const accept =
+    'application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.5,*/*;q=0.1'
+  const open = await fetch(`${gateway.adminUrl}/metrics`, { headers: { accept } })
+  t.match(open.headers.get('content-type'), /^application\/openmetrics-text; version=1\.0\.0/)
+  const lines = (await open.text()).trimEnd().split('\n')
+  t.equal(lines.at(-1), '# EOF')
+  t.ok(lines.some((line) => / # \{request_id="req_\w+"\} /.test(line)))
+  t.notOk(
+    lines.some((line) => line.includes('route="/metrics"') && line.includes('request_id')),
+    'a probe has no line in the log',
+  )
 })
 
 t.test('what a model costs the operator is counted beside what is charged', async (t) => {

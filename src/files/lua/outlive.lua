@@ -1,4 +1,4 @@
--- Purpose: whether a session is gone while its files are left; when the session exists, sets when to look again.
+-- Purpose: whether a session is gone, so that its files have to go; if it exists with files, sets when to look again.
 -- KEYS: session, session's files, due
 -- ARGV: 1 session id
 -- Reply: gone, now: its files have to go | ok, now

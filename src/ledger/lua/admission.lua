@@ -51,8 +51,9 @@ local function book_reaping(account, id, value, mark, waived, counted)
   local due = math.max(0, number(total) - before.charge)
   account.reserved = account.reserved - number(amount)
   prompt, cached, completion = number(prompt), number(cached), number(completion)
-  -- The row of a hold that was opened again has no counts until its next checkpoint: then those of its reaping stay.
-  -- If more is due than was charged, only the row's own counts are used, because the charge must be recomputable.
+  -- If nothing is due, the counts of an earlier reaping stay where they are greater: the row of a hold that was opened
+  -- again has none until its next checkpoint. If something is due, only the row's counts are used: the audit computes
+  -- the charge from them.
   if due == 0 then
     prompt, cached = math.max(prompt, before.prompt), math.max(cached, before.cached)
     completion = math.max(completion, before.completion)
@@ -128,8 +129,8 @@ local function find_renewal(account, offer, now)
   end
   local start, ends = window_now(offer, every, now)
   if not start then return 'clock' end
-  -- A window that began before the last one's end is of another time zone: then the last one goes on until its end.
-  -- Another plan gives its tokens less what this window has used. So nothing is renewed twice.
+  -- Only a window that began after the last one's end renews. Any other, of another time zone or longer, carries the last
+  -- one on, to the later of both ends. Another plan gives its tokens less what was used. So nothing is renewed twice.
   local used, target = had.used, had.left
   if is_over and start >= had.ends then
     target = number(tokens) + (keeps == '1' and had.left or 0)

@@ -23,6 +23,7 @@ id = call('HGET', account, 'page_key')
 local expires = math.floor((now + life) / 1000)
 call('HSET', key, 'id', id, 'name', 'Playground', 'hint', hint, 'scopes', scopes, 'models', '*',
   'created_at', int(math.floor(now / 1000)), 'expires_at', int(expires))
+-- The row stays ten minutes longer than the key is valid: its caller is then told that it has expired.
 call('PEXPIRE', key, int(life + 600000))
 call('HSET', page_keys, hmac, int(now + life) .. ' ' .. login)
 call('PEXPIRE', page_keys, int(longest + 600000))

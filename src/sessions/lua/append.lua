@@ -40,7 +40,7 @@ if replaces then
 end
 local is_new_key = bytes == 0
 call('XADD', frames, int(after) .. '-0', 'f', text)
--- Where sessions expire, the frames get the TTL of the stream: an owner that is gone would never end them.
+-- Where sessions expire, the frames get the TTL of the stream: else those of an owner that dies might stay for ever.
 local left_ms = is_new_key and call('PTTL', stream) or 0
 if left_ms > 0 then call('PEXPIRE', frames, int(left_ms)) end
 bytes = bytes + #text

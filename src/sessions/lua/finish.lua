@@ -34,10 +34,10 @@ if ended and not lost then return { next_seq == after and 'ok' or 'lost', now } 
 local has_other_end = lost or word == 'lost'
 if has_other_end and (cancelled or not may_replace_end()) then return { 'lost', now } end
 
--- If the message has ended and its stream is no longer kept, only the row is written.
+-- If the message has ended and its stream is no longer kept, nothing is written to the stream.
 local has_stream = word ~= 'lost'
 if has_stream then
-  -- The last frame of a lost stream is the other gateway's terminal.
+  -- If another gateway has ended the stream, the last frame is that gateway's terminal.
   local reached = lost and next_seq - 1 or next_seq
   local follows = reached == first or replaces
   if not follows then return { 'behind', now, reached } end
@@ -54,7 +54,8 @@ if has_stream then
   call('PEXPIRE', stream, kept_ms)
   call('PEXPIRE', frames, kept_ms)
 end
--- A lost stream's frames are counted once more, because they are kept longer now. Its session no longer counts them.
+-- The frames of a stream that another gateway has ended are counted once more, because they are kept longer now. The
+-- session no longer counts them.
 end_message(session, ids, messages, storage, message, row, seconds, retention, now, {
   bytes = has_stream and number(bytes) + #text or 0, counted = lost and 0 or counted, kept_ms = kept_ms
 })

@@ -1,7 +1,8 @@
 -- Purpose: ends a message whose owner is gone, with the words of its frames; any gateway may do so.
 -- KEYS: stream, frames, session, message ids, messages, storage, hold leases
--- ARGV: 1 `<hold> <seq that its frames had reached> <lease, ms> <silence that counts, ms>`; 2 data of the terminal;
---       3 `<message id> <now, s> <ms that frames are kept> <retention, s>`; 4 the message's row
+-- ARGV: 1 `<hold> <seq that its frames had reached> <lease, ms> <silence that counts, ms>`;
+--       2 the terminal without its id line; 3 `<message id> <now, s> <ms that frames are kept> <retention, s>`;
+--       4 the message's row
 -- Reply: ok, now | alive, now | ended, now | again, now: the stream has changed since it was read
 
 local stream, frames, session, ids, messages, storage, hold_leases =

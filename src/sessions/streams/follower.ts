@@ -83,7 +83,7 @@ export class Follower {
     this.#quiet = 0
     const state = await rows.state(place)
     // Nothing more comes when there is no stream, because the message was withdrawn or deleted; or when the stream has
-    // ended, but Redis has lost the frames after those that are here.
+    // ended with a terminal whose number has already been passed here, because Redis had lost frames.
     const isOver = !state || (state.isEnded && state.next <= this.log.next)
     if (isOver) this.log.break()
     else await lost.finish(place)

@@ -110,7 +110,7 @@ export class Generations {
     const stop = (code: ErrorCode) => {
       if (generation.meter.finished) return
       const error = new GatewayError(code)
-      // Its answer is read to the end, for the usage, if a target was asked.
+      // Where it finishes alone, and a target was asked, its answer is read to the end, for the usage.
       const isReadOn = x.finishesAlone && generation.sentAtMs > 0
       if (isReadOn) generation.cancelled ??= error
       else generation.deadline.depart(error)
@@ -195,8 +195,8 @@ export class Generations {
 
   async #tell({ recording, owned, message }: Finished, frames: string): Promise<boolean> {
     const isTold = await recording.finish(frames, JSON.stringify(message))
-    // Another gateway has ended the message, by a checkpoint: this corrects the row. When that fails, the ledger's
-    // charge is right all the same.
+    // If another gateway has ended the message, the row has the cost by the hold's last checkpoint: this corrects it.
+    // When that fails, the ledger's charge is right all the same.
     if (recording.isUnwritable) {
       await this.#options.rows.amend(owned, () => message).catch(() => undefined)
     }

@@ -184,7 +184,7 @@ export class Reader {
     this.#ended.resolve()
   }
 
-  /** Disconnects the client, which then asks another instance. */
+  /** Disconnects the client, which may ask again: this gateway is draining, or the account has no slot left for it. */
   cut(): void {
     this.#ended.reject(new GatewayError('server_draining'))
   }

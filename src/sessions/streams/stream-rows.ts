@@ -182,7 +182,7 @@ export class StreamRows {
     await this.#run('withdraw', names, [hold, claim?.kept ?? '', ...ids])
   }
 
-  /** Ends a message whose owner is gone: `terminal` is the data of its last frame. True when it has an end now. */
+  /** Ends a message whose owner is gone: `terminal` is its last frame without the id line. True when it has an end now. */
   async finishLost(
     owned: Owned,
     { reached, terminal, row }: { reached: number; terminal: string; row: string },
