@@ -149,9 +149,6 @@ async function drains(): Promise<void> {
   gateway = await start()
 }
 
-/** Takes llama.cpp some ten seconds. */
-const long = { model: 'tiny', max_tokens: 30_000, ignore_eos: true }
-
 /** A stream ends while Redis is away, and the gateway is killed; then it is killed in the middle of a stream of llama.cpp. */
 async function survives(): Promise<void> {
   const first = new Reading(await ask())
@@ -168,6 +165,8 @@ async function survives(): Promise<void> {
   await redis.restart()
   gateway = await start()
   say('kill -9: the settlement was kept on disk, and the next start took it up')
+  // Takes llama.cpp some ten seconds.
+  const long = { model: 'tiny', max_tokens: 30_000, ignore_eos: true }
   const running = new Reading(await askModel(long, 'Tell me of a gateway.'))
   const link = await connectLink(t, redis.socket)
   await until(async () => (await openHold(link, { ...key, id: key.account })).charged > 0)
