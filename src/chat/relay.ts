@@ -2,9 +2,9 @@
 // begins with the first content, and ends in exactly one terminal: `[DONE]` only where every choice has finished.
 //
 // What can end it, each a call of #end:
-//   the backend ended, whole or cut · [DONE] · an error event · 2 s after the finish · a time-out, the drain or
-//   the client leaving, once everything that has come is read (deadline.signal) · the ledger, by any StopReason ·
-//   more output than the bound · an event that is too large
+//   the backend ended, whole or cut · [DONE] · an error event · 2 s after the finish · a time-out, the drain, a cancel or
+//   the client leaving, in some cases once what has come is read (deadline.signal) · the ledger, by any StopReason ·
+//   more than twice the output's bound and 64 tokens · an event that is too large
 
 import type { BackendAnswer } from '../backend/forward.ts'
 import { mask } from '../backend/secrets.ts'
@@ -73,7 +73,7 @@ export class Relay {
     void backend.ended.then((how) => this.#onBackendEnd(how))
   }
 
-  /** Resolves with undefined when content has come, so that 200 may be sent. When an error came instead, resolves with the backend's error, or throws. */
+  /** Resolves with undefined when 200 may be sent: content has come, too much was held back, or the answer has ended well. When an error came instead, resolves with the backend's error, or throws. */
   async opened(): Promise<string | undefined> {
     await Promise.race([this.#opened.promise, this.#ended.promise])
     if (this.#isOpen) return undefined
@@ -90,7 +90,7 @@ export class Relay {
     else this.#end({ kind: 'length', cut: true })
   }
 
-  /** Has no effect once the client is leaving: what the backend has already sent is then counted at once. */
+  /** Has no effect once the answer has to end (#onDepart): what the backend has already sent is then counted at once. */
   pause(until: Promise<unknown>): void {
     if (this.#isEnded || this.#isDeparting || this.#waiting) return
     this.#waiting = []

@@ -64,7 +64,7 @@ export type AskedAgain = 'again' | 'plan' | 'clock'
 
 type Answered<Script extends 'admit' | 'extend'> = Reply<Exclude<LedgerWords[Script], AskedAgain>>
 
-/** A hold in slices takes at most one of so many equal parts of what is available. The rest is left to the account's other streams. */
+/** A hold in slices takes at most one of so many equal parts of what is available, or the least that it needs if that is more. The rest is left to the account's other streams. */
 const shares = 8
 
 /** One admission: what each call of admit.lua is asked, how its reply is read, and the hold of what it has granted. */

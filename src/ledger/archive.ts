@@ -12,7 +12,7 @@ import { numberAt } from '../redis/scripts.ts'
 import type { LedgerScripts } from './library.ts'
 
 export interface Archive extends OldEntries {
-  /** Takes entries older than `beforeMs` out of an account's journal. Answers how many. */
+  /** Takes entries older than `beforeMs` out of an account's journal. Answers how many; roughly, if another gateway does so at the same time. */
   archive(ref: string, beforeMs: number): Promise<number>
 }
 

@@ -64,7 +64,8 @@ export function bookkeeping(options: BookkeepingOptions) {
       gate.pass()
       const order = creditOrder(request, now())
       const { ref, amount, type, reference } = order
-      // Expired holds are reaped first: they may have what is to be taken or given back.
+      // Expired holds are reaped first: an adjustment can then take what they held, and a refund can give back what they
+      // are charged.
       if (amount < 0 || type === 'refund') await admission.look(ref)
       const reply = await outbox.credit(order)
       if (reply.word !== 'ok') throw creditRefusal(reply)

@@ -133,7 +133,7 @@ export class Hold implements Linked<Hold> {
     this.stopIfSpent()
   }
 
-  /** For the ledger alone: what Redis holds after an extension. */
+  /** For the ledger alone: what the hold has in all after an extension; what a reaping of it has charged counts, too. */
   extended({ amount }: { readonly amount: number }): void {
     this.#amount = amount
   }
@@ -143,7 +143,7 @@ export class Hold implements Linked<Hold> {
     this.#onSpent = listener
   }
 
-  /** For the ledger alone. A hold of its original size needs no check, because its output was bounded to fit. */
+  /** For the ledger alone. A hold that was never lowered needs no check: its output was bounded to fit, or slices.ts extends it in time; in shadow mode it need not fit. */
   stopIfSpent(): void {
     if (!this.#isLowered || this.progress.charge < this.#amount) return
     if (this.#onSpent) this.#onSpent()

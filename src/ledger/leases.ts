@@ -103,7 +103,8 @@ export class Leases {
   }
 
   #schedule(): void {
-    // A second for each 1000 holds, but three times within a lease; jittered so that gateways do not renew in step.
+    // The next round comes after a ms for each hold, a second at least, but three times within a lease; jittered so that
+    // gateways do not renew in step.
     const ms = Math.min(Math.max(1000, this.#holds.size), this.#options.leaseMs / 3)
     this.#timer = setTimeout(() => void this.#tick(), ms * (0.8 + Math.random() * 0.2)).unref()
   }

@@ -1,5 +1,5 @@
 // The prepaid balance: who may spend, what is held, what was charged. All sums live in Redis, and only scripts change
-// them. Here the ledger is put together, started and closed. What a request needs of it are its parts' own methods:
+// them. Here the ledger is put together, started and closed. The methods that a request calls are its parts' own:
 // admission.ts identifies, makes and extends holds, orders.ts settles them. Meanwhile leases.ts renews the holds of this
 // process; outbox.ts has the writes that Redis must not lose. Promises: no balance is negative, no token appears or
 // vanishes, each hold is charged exactly once, a crash loses nothing (docs/money.md). The ledger sets no prices.
@@ -115,7 +115,8 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     async close(boundMs = 5000) {
       leases.stop()
       gate.stop()
-      // A slow machine may not yet have counted what these have used, and the process will not live until it has.
+      // A slow machine may still be counting what these have used, and the process ends before that is done: so they are
+      // settled by their progress.
       for (const hold of leases.holds) void settle(hold, { ...hold.progress, estimated: true })
       await soon(outbox.idle(), boundMs)
       await outbox.park()

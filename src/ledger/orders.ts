@@ -86,6 +86,7 @@ export function createSettle({ outbox, onEnded }: SettlingOptions): Settle {
 export function settleOrder(hold: Hold, ending: Settlement): SettleOrder {
   const { id, ref, hmac, keyId, keyHasLimits, model, meta, countedTokens, minute, wouldRefuse } =
     hold.fields
+  // From now on the hold's progress is what is settled: metering shows that, if a closing ledger has settled first.
   hold.watch(() => ending)
   const used = wholeCounts(ending)
   // What would have been refused was not counted at admission, so there is no count to correct.

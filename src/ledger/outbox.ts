@@ -1,6 +1,6 @@
-// Keeps every settlement and credit until Redis has surely kept it. An order is sent at once; on disk when it could not
-// be sent, and a credit always; sent again in order at every reconnect; forgotten after 30 s of connected time since its
-// reply. Memory is bounded: of the answered orders, the newest 100,000 (about 60 MB) are kept.
+// Keeps every settlement and credit until Redis has surely kept it. An order is sent at once. It goes to disk when it could
+// not be sent; a credit always does. It is sent again, in order, at every reconnect, and forgotten after 30 s of connected
+// time since its reply. Memory is bounded: of the answered orders, the newest 100,000 (about 60 MB) are kept.
 
 import type { ConnectedClock } from './clock.ts'
 import { orderKey } from './orders.ts'
@@ -196,7 +196,8 @@ export class Outbox {
    * sent its orders again. So it is sent again at each sweep; credit.lua answers `late` after a day.
    */
   #waitForTokens(entry: OutboxEntry): void {
-    // Cleared the first time. So the problem is reported once, and a `late` that follows puts the order on record.
+    // `wasAnswered` is cleared the first time: so the problem is reported once, and if `late` follows, #giveUp puts the
+    // order on record.
     const isFirstTime = entry.wasAnswered
     entry.wasAnswered = false
     this.#wait(entry)

@@ -110,7 +110,7 @@ export class Slices {
     if (!this.#isOver) this.#setAlarm()
   }
 
-  /** Stops the work when the hold was used up before this extension, and still is. */
+  /** Stops the work when the hold was used up before this extension and still is, and no more is available. */
   async #extendOnce(wasUsedUp: boolean): Promise<void> {
     const { hold, slice, extend } = this.#stream
     await this.#count(wasUsedUp)

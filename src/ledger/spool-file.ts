@@ -81,7 +81,7 @@ export class SpoolFile {
 
   remove(key: string): void {
     this.#unwritten.delete(key)
-    // If this line is lost, a replay repeats the removed line, no more.
+    // If this `done` line is lost, a replay repeats the removed line, and does nothing worse.
     if (this.#live.delete(key)) {
       this.#push({ text: `${JSON.stringify({ done: key })}\n` }).catch(() => undefined)
     }

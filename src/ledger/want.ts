@@ -38,7 +38,7 @@ export interface SizesOptions {
   readonly slice: number | undefined
 }
 
-/** What admission is asked for: balance tokens, and tokens that the limit of tokens a minute counts. The limit of tokens a minute lowers the output only when the client has set no bound: a bound of the client's it never lowers, but refuses the request. */
+/** What admission is asked for: balance tokens, and tokens that the limit of tokens a minute counts. That limit lowers the output only when the client has set no bound; a request whose bound is too high for it is refused. */
 export function sizesOf(want: Want, { minOutputTokens, slice }: SizesOptions) {
   const { model, promptTokens, outputPerChoice, choices, fields, isSeenAsItComes } = want
   const isSliced = slice !== undefined && isSeenAsItComes
@@ -58,7 +58,7 @@ export function sizesOf(want: Want, { minOutputTokens, slice }: SizesOptions) {
   } satisfies Partial<AdmitRequest>
 }
 
-/** The most that each choice may generate: what was wanted, at most what the amount pays for and what the limit of tokens a minute has counted. A hold in slices grows, so its amount sets no bound; in shadow mode neither does. */
+/** The most that each choice may generate: what was wanted, at most what the amount pays for and what the limit of tokens a minute has counted. A hold in slices grows, so its amount sets no bound; in shadow mode, neither the amount nor that limit does. */
 export function grantedBy(hold: Hold, want: Want, { isSliced }: { isSliced: boolean }): number {
   const { model, promptTokens, outputPerChoice, choices } = want
   if (hold.fields.isShadow) return outputPerChoice

@@ -1,5 +1,6 @@
 // The day, the week and the month that allowances and budgets go by: where they begin and end in a time zone. Scripts
-// take them as text and compare them with the clock of Redis. If Redis' time is in none of them, this clock is set by it.
+// take them as text and compare them with the clock of Redis. If Redis' time is not in the one that a script needs, this
+// clock is set by Redis'.
 
 import { everies } from '../budget.ts'
 import type { Every } from '../budget.ts'

@@ -1,6 +1,6 @@
 // Makes a hold before a request and settles it after: turns what the request wants into balance tokens, and what it
 // used into a charge (docs/money.md, promise 5). The script that makes the hold also counts the limits of plan and key.
-// In shadow mode (`enforce: false`) it refuses nobody for those, and no output is bounded by what the account can pay.
+// In shadow mode (`enforce: false`), limits and money refuse nobody, and neither of them bounds the output.
 
 import { z } from '../config/schema.ts'
 import { GatewayError } from '../errors.ts'

@@ -115,7 +115,7 @@ local function write_reaping(account, reap)
 end
 
 -- Returns how many tokens the allowance should have now, and when its window ends. Returns nil if the allowance is
--- right, and `clock` if Redis' time lies in none of the windows that the gateway has sent.
+-- right, and `clock` if Redis' time is not in the window of that length that the gateway has sent.
 local function find_renewal(account, offer, now)
   local tokens, every, keeps = match(offer, '^(%S+) (%a+) (%d)')
   local had = account.allowance
@@ -129,8 +129,9 @@ local function find_renewal(account, offer, now)
   end
   local start, ends = window_now(offer, every, now)
   if not start then return 'clock' end
-  -- Only a window that began after the last one's end renews. Any other, of another time zone or longer, carries the last
-  -- one on, to the later of both ends. Another plan gives its tokens less what was used. So nothing is renewed twice.
+  -- Only a window that began after the last one's end renews. One that began before (of another time zone, or longer)
+  -- carries the last one on, to the later of both ends. Another plan gives its tokens less what was used. So nothing is
+  -- renewed twice.
   local used, target = had.used, had.left
   if is_over and start >= had.ends then
     target = number(tokens) + (keeps == '1' and had.left or 0)

@@ -15,7 +15,7 @@
 --          the lower token limit of account and key (-1 = none): no more than this was counted;
 --          the error code with which shadow mode would have refused, else '';
 --          what was available before this hold; 1 = the key has limits of requests or tokens of its own
---      | plan, now, actual | again, now, reaped | clock, now: Redis' time is in none of the windows of 8
+--      | plan, now, actual | again, now, reaped | clock, now: Redis' time is not in the window of 8 that is needed
 --      | <error code>, now, reaped, limit of requests, remaining, limit of tokens, remaining, which, available,
 --          account id, key id, what the account owes, the lower token limit, when the budget is renewed (0 = it is
 --          not a budget), 1 = something is held. For an unknown key: <error code>, now, reaped, and no more.

@@ -4,8 +4,9 @@
 -- The row of an account or a key has its budget as `<tokens> <every>`. The window that runs is a field of the account's row:
 -- `window` for the account's budget, `window:<key id>:<every>` for a key's. It is `<every> <since> <end> <used>`. `since` is
 -- when the first request of the window came; it names the window. `used` is the sum of the charges and open holds in it.
--- A request counts in the windows in which it was admitted, also if it ends after them. Its row and its charge name these
--- windows in five words, the first two for the account's budget, the others for the key's; `-` = no window:
+-- What a hold gets counts in the windows that run at that time, also if its request ends after them. Its row names the
+-- newest of these windows, and its charge names those that it counts in, in five words, the first two for the account's
+-- budget, the others for the key's; `-` = no window:
 -- `<since> <tokens> <since> <tokens> <key id>:<every>`
 -- The row of a hold has them in its meta, as `"held":"…"`. There, all tokens of the hold count in the named window, except
 -- `tokens`, which the hold had before it began to count in that window. The entry of a charge has them as `budget`. There,
@@ -48,8 +49,8 @@ local function read_window(account, field)
   return account.windows[field]
 end
 
--- Returns the budget with what is left of it, or nil if there is none. The second value is true if Redis' time lies in none
--- of the windows that the gateway has sent.
+-- Returns the budget with what is left of it, or nil if there is none. The second value is true if Redis' time is not in
+-- the window of that length that the gateway has sent.
 local function find_budget(account, text, field, windows, now)
   local tokens, every = match(text or '', '^(%d+) (%a+)$')
   if not tokens then return nil, false end

@@ -1,12 +1,12 @@
 -- Purpose: makes an open hold larger for a stream that goes on, stores what it has used so far, and renews its lease.
--- The call names the amount that the hold shall have in all: so a repeated call adds nothing.
+-- The call names the most that the hold shall have in all: so repeated calls never add more than that.
 -- KEYS: account, hold leases, hold rows, journal, key
 -- ARGV: 1 lease ms; 2 `<hold id> <charge> <prompt> <cached> <completion>`, as at a checkpoint;
 --       3 `<amount in all> <least> <shares>`: one call adds at most an equal share of what is available, or `least` if
 --         that is more. The amount includes what a reaping of this hold has charged;
 --       4 `<start> <end>` of the day, the week and the month that budgets go by
 -- Reply: ok, now, reaped, amount in all, what is available besides | gone, now, reaped
---      | again, now, reaped | clock, now: Redis' time is in none of the windows of 4
+--      | again, now, reaped | clock, now: Redis' time is not in the window of 4 that is needed
 --      | account_suspended, now, reaped
 
 local key_key, lease, windows = KEYS[5], tonumber(ARGV[1]), ARGV[4]

@@ -7,7 +7,7 @@
 -- Reply: ok, now, reaped, account id, name, plan, key id, key's models, granted, spent, reserved, owed, status,
 --          the key's own limit of tokens a minute (-1 = none), and as the row has them or '': allowance, budget, its window;
 --          the key's budget and its window, or '': only if the operator asks
---      | plan, now, actual | clock, now: Redis' time is in none of the windows of 4
+--      | plan, now, actual | clock, now: Redis' time is not in the window of 4 that is needed
 --      | again, now, reaped | <error code>, now, reaped, account id, key id (an unknown key has neither)
 
 local key_key, lease = KEYS[5], tonumber(ARGV[1])

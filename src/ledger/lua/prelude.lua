@@ -33,7 +33,8 @@ local function settled_of(hold_id)
 end
 
 -- `windows` ends with `<start> <end>` of the day, the week and the month, in ms, as the gateway's time zone has them.
--- Returns nil when the gateway's clock is so wrong that Redis' time is in none of them: the caller then asks again.
+-- Returns nil when Redis' time is not in the one of `every`: the gateway's clock is wrong, or that window has just ended.
+-- The gateway is then asked to send the windows again.
 local function window_now(windows, every, now)
   local day, day_end, week, week_end, month, month_end =
     match(windows, '(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
@@ -64,7 +65,8 @@ local function allowance_text(allowance)
 end
 
 -- Takes what an account pays from its allowance first, and returns how much. What a correction gives back (then `paid` is
--- negative) goes to the allowance as far as this window has used it: otherwise it would outlive the window.
+-- negative) goes to the allowance, as far as this window has used it: in the rest of the balance, tokens of the allowance
+-- would outlive their window.
 local function draw_allowance(account, paid)
   local allowance = account.allowance
   if not allowance or paid == 0 then return 0 end
@@ -131,7 +133,8 @@ local function book_charge(account, charge, due, before)
   local unwaived = math.min(before.waived, math.max(0, -due))
   if unwaived > 0 then charge.waived = add_waived(account, -unwaived) end
   local rest = due - charge.waived
-  -- A correction may give tokens back: then `paid` is negative. After a refund, the balance could exceed MAX_AMOUNT.
+  -- A correction may give tokens back: then `paid` is negative, but not below `most_back`. Without this bound, the balance
+  -- could exceed MAX_AMOUNT, if a refund has raised it before.
   local most_back = account.granted - account.spent - MAX_AMOUNT
   local paid = math.max(math.min(rest, available_of(account)), most_back)
   charge.paid, charge.drawn = paid, draw_allowance(account, paid)

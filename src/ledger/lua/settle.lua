@@ -17,7 +17,7 @@ completion, estimate, minute = number(completion), number(estimate), number(minu
 
 local now = now_ms()
 local row = call('HGET', hold_rows, id)
--- The row knows the key, also where the order undoes an admission whose key nobody knows.
+-- The row knows the key. A release order, which undoes an admission whose reply was lost, has '-' for it.
 if row then key_id = match(row, '^%d+ %d+ %d+ %d+ %d+ (%S+)') end
 local account = read_account(key_id)
 if not account.id then return { 'account_not_found', now } end

@@ -94,7 +94,7 @@ export class FrameLog {
   #isLost = false
   #isBroken = false
 
-  /** `next`: seq of the first frame that will be added. More than `maxBytes` is never kept. */
+  /** `next`: seq of the first frame that will be added. Beyond `maxBytes`, only the newest piece is kept. */
   constructor(message: string, { next, maxBytes }: { next: number; maxBytes: number }) {
     this.message = message
     this.#next = next
@@ -194,7 +194,7 @@ export class FrameLog {
   }
 }
 
-/** Copies the text: slices of larger strings keep these strings in memory, twice as much as their own bytes. */
+/** Copies the text: a slice keeps the larger string that it was cut from in memory, which is twice the slice's own bytes. */
 function flat(text: string): string {
   return Buffer.from(text, 'latin1').toString('latin1')
 }

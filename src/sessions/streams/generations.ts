@@ -90,7 +90,7 @@ export class Generations {
     void this.#tellAgain()
   }
 
-  /** Removes what a refused send may have stored. While Redis is away, this waits until Redis is back. */
+  /** Removes what a refused send may have stored. If Redis is away, it resolves all the same, and the send is withdrawn once Redis is back. */
   async withdraw({ owned, ids, claim }: Sent): Promise<void> {
     const sent = { owned, ids, ...(claim && { claim }) }
     try {
@@ -198,7 +198,7 @@ export class Generations {
     // If another gateway has ended the message, the row has the cost by the hold's last checkpoint: this corrects it.
     // When that fails, the ledger's charge is right all the same.
     if (recording.isUnwritable) {
-      await this.#options.rows.amend(owned, () => message).catch(() => undefined)
+      await this.#options.rows.amend(owned, message).catch(() => undefined)
     }
     return isTold
   }

@@ -4,7 +4,8 @@
 //
 // `Readers` has what all of them share: slots, turns at Redis, and how one is connected to its exchange.
 //
-// What ends a reader: the terminal was written · the client left · its place is no longer kept · the log broke
+// What ends a reader: the terminal was written · the client left · it was cut off (the drain, or no slot) · its place is
+// no longer kept, or never was · the log broke
 
 import { latin1 } from '../../chat/frames.ts'
 import { GatewayError, errorBody } from '../../errors.ts'
@@ -83,6 +84,8 @@ export class Readers {
     if (x.left.aborted) stop()
     const onAbort = () => reader.cut()
     const follower = source instanceof Follower ? source : undefined
+    // A message of another gateway does not end with this one's drain, so its readers are cut off. One that is generated
+    // here is ended by the drain itself, and its readers get that terminal.
     if (follower) {
       x.signal.addEventListener('abort', onAbort)
       if (x.signal.aborted) onAbort()

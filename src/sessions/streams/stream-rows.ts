@@ -195,12 +195,11 @@ export class StreamRows {
     return word === 'ok' || word === 'ended'
   }
 
-  /** Stores what a message cost in the end. `paid` is called a flight later, when the settlement has been answered. */
-  async amend({ ref, session, message }: MessagePlace, paid: () => Paid): Promise<void> {
+  /** Stores what a message cost in the end. */
+  async amend({ ref, session, message }: MessagePlace, { cost, usage }: Paid): Promise<void> {
     const names = [keys.session(ref, session), keys.messages(ref, session), keys.storage(ref)]
     const before = await asked(this.#options.redis.hget(keys.messages(ref, session), message))
     const stored = parseStored(before)
-    const { cost, usage } = paid()
     if (!before || !stored || stored.status === 'in_progress' || stored.cost === cost) return
     await this.#run('amend', names, [message, before, JSON.stringify({ ...stored, cost, usage })])
   }
