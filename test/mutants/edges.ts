@@ -295,6 +295,16 @@ export const edgeMutants: readonly Mutant[] = [
     'return { answered: known, admit: async () => (x.want ? undefined : known()) }',
     'return { admit: async () => (x.want ? undefined : known()) }',
   ),
+  one(
+    'chat/request.ts',
+    'const bound = row.generates ? Math.min(outputPerChoice, grantedPerChoice) : undefined',
+    'const bound = row.generates ? grantedPerChoice : undefined',
+  ),
+  one(
+    'exemplars.ts',
+    'const isNewer = !known || known.timestamp < sample.exemplar.timestamp',
+    'const isNewer = !known',
+  ),
   one('ledger/want.ts', 'if (choices > 1 && promptTokens < limit) {', 'if (choices > 1) {'),
   one(
     'ledger/want.ts',
