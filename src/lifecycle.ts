@@ -147,7 +147,7 @@ function createRun(x: Exchange, hooks: readonly NamedHooks[], onHookFailure: Hoo
   }
 }
 
-/** After this time, a `done` that still runs and may hang is no longer awaited. */
+/** After this time, a `done` is no longer awaited, unless its hooks say that it ends by itself (`doneEnds`). */
 const doneMs = 10_000
 
 interface Finishing {

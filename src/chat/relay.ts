@@ -1,10 +1,10 @@
-// The token path: passes a backend's events to a client or a recording, each data value byte for byte. The answer
-// begins with the first content, and ends in exactly one terminal: `[DONE]` only where every choice has finished.
+// The token path: passes a backend's events to a client or a recording, each data value byte for byte. The answer begins
+// with the first content, and ends in exactly one terminal: `[DONE]` only where every choice that came has finished.
 //
 // What can end it, each a call of #end:
-//   the backend ended, whole or cut · [DONE] · an error event · 2 s after the finish · a time-out, the drain, a cancel or
-//   the client leaving, in some cases once what has come is read (deadline.signal) · the ledger, by any StopReason ·
-//   more than twice the output's bound and 64 tokens · an event that is too large
+//   the backend ended, whole or cut · [DONE] · an error event · 2 s after the finish · the ledger, by any StopReason ·
+//   more tokens than twice the output's bound plus 64 · an event that is too large · deadline.signal: a time-out, the
+//   drain, a cancel or the client leaving; where data may be unread, #onDepart first reads it
 
 import type { BackendAnswer } from '../backend/forward.ts'
 import { mask } from '../backend/secrets.ts'
@@ -188,7 +188,7 @@ export class Relay {
     if (!meter.sawContent && isErrorBody(rest)) {
       return this.#onError({ event: undefined, data: rest })
     }
-    // Fewer choices than were asked for are enough after a clean end, and never after a cut.
+    // After a clean end, choices that never came are not missed (`complete`); after a cut they are (`finished`).
     const isComplete = how === 'whole' ? meter.complete : meter.finished
     // What is left is an event without its end, or an answer that is no stream. No client gets it, but it was generated,
     // so it is metered. JSON that is cut off is not, because its last key or role would look like text.

@@ -57,8 +57,9 @@ export function countIn(counted: CountedTokens, parts: readonly CountedIn[]): vo
 
 /**
  * The windows of an account's row that say something else than what was counted. A window that has ended is compared as
- * well: it is the last one until the next request comes. `unread`: without a store, the id of the newest entry that was
- * archived. A window that began before it may have counted more than the entries that can be read.
+ * well: it is the last one until the next request comes. `unread`: where this gateway has no store (any more) to read the
+ * archive from, the id of the newest archived entry. A window that began before it may have counted more than the entries
+ * that can be read.
  */
 export function wrongWindows(
   account: Readonly<Record<string, string>>,

@@ -128,6 +128,7 @@ async function readObjects(
   const isBeyond = beyond(isUpwards)
   for (const { name, first, last } of objectsFrom(known, isUpwards, cursor)) {
     if (found.length >= count) break
+    // Nothing of this object comes before the end.
     if (end !== undefined && !isBeyond(end, isUpwards ? first : last)) break
     const entries = await entriesOf(store, known, name)
     for (const entry of isUpwards ? entries : entries.toReversed()) {

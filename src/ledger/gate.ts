@@ -25,7 +25,8 @@ export function createGate(link: ScriptLink, { onProblem, connected, recover }: 
         isOpen = mine === connection
         return
       } catch (error) {
-        // Of a Cluster, the accounts of the other primaries go on; this is called again when the one that is away is back.
+        // A primary of a Cluster is away: the gate opens for the accounts of the others. `open` is called again when that
+        // primary is back.
         if (link.up && !link.isWhole) {
           isOpen = mine === connection
           return

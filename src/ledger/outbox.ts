@@ -120,7 +120,8 @@ export class Outbox {
     const { ageMs } = connected
     while (this.#oldest < this.#answered.length) {
       const entry = this.#answered[this.#oldest]
-      // All further answers are younger.
+      // All further answers are younger. An entry that is no longer answered (it waits again, or was given up) only loses
+      // its place here.
       if (entry?.isAnswered && ageMs - entry.answeredAtMs < keepMs) break
       this.#forgetOldest()
     }

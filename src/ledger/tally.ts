@@ -71,7 +71,7 @@ export class Tally {
     this.entries += entries.length
   }
 
-  /** `unread`: the last of the entries that were archived and that nobody could read. */
+  /** `unread`: where this gateway has no store to read the archive from, the id of the newest archived entry. */
   compare({ account, holdRows, leases }: AccountState, unread: string | undefined): void {
     const sums = this.#sums
     const stored = (field: string) => numberIn(account, field)

@@ -51,7 +51,7 @@ local function read_storage(storage, now)
 end
 
 -- Whether an account may store so many bytes: up to `quota`, and without money no more than `unpaid` either. An account
--- that is being deleted has room for nothing: what a request that was accepted before would store, nobody would delete.
+-- that is being deleted has room for nothing: nobody would delete what a request accepted earlier still stores.
 local function fits(account, bytes, quota, unpaid)
   if call('HEXISTS', account, 'closed_at') == 1 then return false end
   if bytes <= math.min(quota, unpaid) then return true end

@@ -1,12 +1,14 @@
 -- Purpose: budgets: what an account, or one of its keys, may spend in a day, a week or a month. Stands after the prelude.
 -- A function named read_, find_ or book_ writes nothing: all checks precede all writes.
 --
--- The row of an account or a key has its budget as `<tokens> <every>`. The window that runs is a field of the account's row:
--- `window` for the account's budget, `window:<key id>:<every>` for a key's. It is `<every> <since> <end> <used>`. `since` is
--- when the first request of the window came; it names the window. `used` is the sum of the charges and open holds in it.
--- What a hold gets counts in the windows that run at that time, also if its request ends after them. Its row names the
--- newest of these windows, and its charge names those that it counts in, in five words, the first two for the account's
--- budget, the others for the key's; `-` = no window:
+-- The row of an account or a key has its budget as `<tokens> <every>`; '' once it was taken away. The window that runs is
+-- a field of the account's row: `window` for the account's budget, `window:<key id>:<every>` for a key's. It is
+-- `<every> <since> <end> <used>`. `since` is when the first request of the window came; it names the window. `used` is
+-- the sum of the charges and open holds in it.
+-- What a hold gets counts in the windows that run at that time, also if its request ends after them. A hold that is
+-- extended may count in one window after the other: its row names the newest. Its charge names the windows in which
+-- the charge counts. Both do so in five words, the first two for the account's budget, the others for the key's;
+-- `-` = no window:
 -- `<since> <tokens> <since> <tokens> <key id>:<every>`
 -- The row of a hold has them in its meta, as `"held":"…"`. There, all tokens of the hold count in the named window, except
 -- `tokens`, which the hold had before it began to count in that window. The entry of a charge has them as `budget`. There,
@@ -203,6 +205,7 @@ local function book_budgets(account, charge, hold_windows, held, due, counted)
     key = book_in(account, hold_windows.key, held, due),
   }
   local before = read_counts(counted)
+  -- Only a settlement takes back, and a settlement does not need the sum.
   if due < 0 and before then
     charge.counted = counted_text({
       account = book_back(account, before.account, -due), key = book_back(account, before.key, -due),

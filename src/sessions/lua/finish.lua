@@ -31,6 +31,8 @@ local word = is_gone and why_gone(session, messages, message)
 if word == 'forgotten' then return { word, now } end
 if owner and owner ~= hold then return { 'lost', now } end
 if ended and not lost then return { next_seq == after and 'ok' or 'lost', now } end
+-- `lost`: the stream is here, with another gateway's end. `word` is 'lost': the message has ended, and its stream is no
+-- longer kept.
 local has_other_end = lost or word == 'lost'
 if has_other_end and (cancelled or not may_replace_end()) then return { 'lost', now } end
 

@@ -8,7 +8,7 @@ local storage, claim = KEYS[6], KEYS[7]
 local hold, kept, first_id = ARGV[1], ARGV[2], 3
 
 local now = now_ms()
-local owner, ended, running = unpack(call('HMGET', stream, 'hold', 'ended', 'counted'))
+local owner, ended, of_stream = unpack(call('HMGET', stream, 'hold', 'ended', 'counted'))
 if owner ~= hold or ended then return { 'lost', now } end
 
 call('DEL', stream, frames)
@@ -20,7 +20,7 @@ end
 local active, bytes, count, was =
   unpack(call('HMGET', session, 'active', 'bytes', 'messages', 'counted'))
 if not bytes then return { 'ok', now } end
-local size, gone, less = 0, 0, number(running)
+local size, gone, less = 0, 0, number(of_stream)
 for i = first_id, #ARGV do
   local row = call('HGET', messages, ARGV[i])
   if row then

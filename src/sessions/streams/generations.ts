@@ -110,7 +110,8 @@ export class Generations {
     const stop = (code: ErrorCode) => {
       if (generation.meter.finished) return
       const error = new GatewayError(code)
-      // Where it finishes alone, and a target was asked, its answer is read to the end, for the usage.
+      // `x.finishesAlone`: an abort would hide what the answer used. So, once a target was asked, the answer is read to its
+      // end, and only marked as cancelled.
       const isReadOn = x.finishesAlone && generation.sentAtMs > 0
       if (isReadOn) generation.cancelled ??= error
       else generation.deadline.depart(error)

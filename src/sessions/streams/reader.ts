@@ -28,7 +28,7 @@ export interface ReadersOptions {
 
 export interface StreamReading {
   readonly place: MessagePlace
-  /** A recording of this process, or what follows that of another one. */
+  /** The log of a recording of this process or of a message that has ended; or the follower of another process' recording. */
   readonly source: Follower | { readonly log: FrameLog }
   readonly seq: number
   /** Settles when the generation that this reader pays for ends: until then, the reader needs no slot. */

@@ -44,6 +44,7 @@ export class Recording implements StreamOut {
   #appending: Promise<void> | undefined
   #storingEnd: Promise<boolean> | undefined
   #timer: NodeJS.Timeout | undefined
+  /** The timer stands at `flushMs`: it need not be set again. */
   #isDue = false
   #isOpen = false
   #isFinishing = false
@@ -269,6 +270,8 @@ export class Recording implements StreamOut {
     const from = Math.max(seq, this.log.first)
     const forgotten = from < this.#first ? this.log.from(from) : undefined
     if (!forgotten) return
+    // The log must reach up to the first pending frame. Where `#keep` has dropped frames that the log does not have either,
+    // nothing is taken back.
     const end = frameStart(forgotten.text, this.#options.owned.message, this.#first)
     const reachesPending = end !== undefined || this.#first === this.log.next
     if (!reachesPending) return

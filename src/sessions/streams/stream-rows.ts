@@ -251,6 +251,7 @@ export class StreamRows {
   ): Promise<StoredBytes | undefined> {
     const { redis } = this.#options
     const key = keys.frames(ref, message)
+    // The id of an entry is the seq after its last frame.
     const range = redis.xrangeBuffer(key, `${seq + 1}-0`, '+', 'COUNT', batches)
     const pieces: Buffer[] = []
     let next = seq
