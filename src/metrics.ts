@@ -12,7 +12,7 @@ import {
 import type { Aggregator } from 'prom-client'
 import { addExemplars } from './exemplars.ts'
 
-/** How a scrape may want them. Only OpenMetrics has exemplars: beside a bucket, the request that it counted last. */
+/** How a scrape may want them. Only OpenMetrics has exemplars: beside a bucket, the last request that was in no smaller one. */
 export type MetricsFormat = 'text' | 'openmetrics'
 
 export const contentTypes = {
