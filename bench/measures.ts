@@ -66,13 +66,38 @@ const everyMs = 20
 
 /** CPU of one event of a stream, when events are written one by one: 100 streams at 50 events a second each. */
 export async function eventCost(bench: Bench, one: Contestant, ms: number): Promise<number> {
-  await openStreams(bench, one, { streams: pacedStreams, perSecond: 200, everyMs })
+  const [[cost = Number.NaN] = []] = await eventCosts(bench, [one], { turns: 1, ms })
+  return cost
+}
+
+/** The same for several at once, each with its own streams: for each of them, one cost for each turn of `ms`. */
+export async function eventCosts(
+  bench: Bench,
+  all: readonly Contestant[],
+  { turns, ms }: { readonly turns: number; readonly ms: number },
+): Promise<readonly (readonly number[])[]> {
+  for (const one of all) {
+    await openStreams(bench, one, { streams: pacedStreams, perSecond: 200, everyMs })
+  }
   await wait(1000)
-  const [cpu, { events }] = [cpuSeconds(one.pids()), await counts(bench)]
-  await wait(ms)
-  const [cpuAfter, { events: eventsAfter }] = [cpuSeconds(one.pids()), await counts(bench)]
-  await endStreams(bench, one)
-  return ((cpuAfter - cpu) * 1e6) / (eventsAfter - events)
+  const found = all.map((): number[] => [])
+  let before = await eventReading(bench, all)
+  for (let turn = 0; turn < turns; turn++) {
+    await wait(ms)
+    const after = await eventReading(bench, all)
+    const events = (after.events - before.events) / all.length
+    for (const [i, costs] of found.entries()) {
+      costs.push((((after.cpu[i] ?? 0) - (before.cpu[i] ?? 0)) * 1e6) / events)
+    }
+    before = after
+  }
+  for (const one of all.slice(0, 1)) await endStreams(bench, one)
+  return found
+}
+
+async function eventReading(bench: Bench, all: readonly Contestant[]) {
+  const cpu = all.map((one) => cpuSeconds(one.pids()))
+  return { cpu, events: (await counts(bench)).events }
 }
 
 const calmRate = 50
