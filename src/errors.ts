@@ -125,6 +125,11 @@ export function hasCode(error: unknown, code: string): boolean {
   return codeOf(error) === code
 }
 
+/** Node's codes for a server that was not reached. */
+export const unreached: ReadonlySet<string> = new Set(
+  'ECONNREFUSED ENOTFOUND EAI_AGAIN EHOSTUNREACH ENETUNREACH ETIMEDOUT'.split(' '),
+)
+
 /** The JSON body of an error answer, and of the error frame in a stream. */
 export function errorBody(error: GatewayError, requestId: string): string {
   const { message, type, param = null, code, messageId: message_id, shortage, problems } = error

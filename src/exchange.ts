@@ -46,7 +46,7 @@ export interface Exchange {
   caller?: Caller | undefined
   /** Settles when Redis has said whether the key is good; set by the auth plugin when it asks Redis. */
   proof?: Promise<Identity> | undefined
-  /** The verified caller; set by the plugin that asked Redis: auth, or metering on metered routes. */
+  /** The verified caller; set by who asked Redis: auth, metering on metered routes, or the account page for a log-in. */
   identity?: Identity | undefined
   /** This exchange's claim on the Idempotency-Key of a creating call; kept by the script that creates the resource. */
   claim?: Claim | undefined
@@ -60,7 +60,7 @@ export interface Exchange {
   meter?: Meter | undefined
   /** Set by the generation. Metering calls it to stop the generation when the ledger says so. */
   stop?: ((code: StopReason) => void) | undefined
-  /** Set by the generation: nothing more goes out before this has resolved. Metering calls it while a hold is extended. */
+  /** Set by the generation: no further event is metered or handed on before this has resolved. Metering calls it while a hold is extended. */
   pause?: ((until: Promise<unknown>) => void) | undefined
   /** Set by a generation that goes on after its client has left: the client's leaving then does not abort `signal`. */
   finishesAlone: boolean
@@ -81,8 +81,9 @@ export interface Caller {
   readonly scope: Scope | ''
 }
 
-/** What Redis says of a valid key. */
+/** What Redis says of a valid key, or of a log-in on the account page. */
 export interface Identity {
+  /** '' for a log-in. */
   readonly keyId: string
   readonly accountId: string
   readonly plan: string
@@ -121,14 +122,14 @@ export interface Facts {
 
 /** How an exchange ended; handed to every `done`. */
 export interface Outcome {
-  /** The status of the answer, even if the client left before it had all of it; 499 when the client left before there was one. */
+  /** The status of the answer, even if the client left a generation's answer before its end; 499 when the client left before there was an answer, or in the middle of a download or of a stream that is only read. */
   readonly status: number
   readonly error?: GatewayError
   /** The client closed before the answer was complete. */
   readonly clientLeft: boolean
-  /** Whether a backend request was fully sent; with `clientLeft` it costs at least the prompt. */
+  /** Whether a backend request was fully sent; it then costs at least the prompt, also when the client has left or has cancelled. */
   readonly backendAsked: boolean
-  /** The backend's answer was complete: JSON whole, or every choice finished. */
+  /** The answer came to its end: JSON whole, every choice that came finished, or cut at its length by the gateway. True also for an answer without a backend, unless it failed. */
   readonly complete: boolean
   /** The ledger cut the output: the money of its hold was used up, or the ledger no longer knows the hold. */
   readonly cut: boolean
@@ -227,7 +228,7 @@ export interface Hooks {
   admit?(): Promise<void>
   /** The last change to what a backend gets; runs on a fresh copy for each attempt. */
   upstream?(request: BackendRequest): void
-  /** Called with each backend event before the client sees it; may replace its data. The events before the first content are dropped if another target is asked after them: a plugin sees that by a further call of its `upstream`. A non-streamed answer is one event. Must not be async: this is the token path. */
+  /** Called with each backend event but `[DONE]`, before the client sees it, as long as anybody waits for the answer; may replace its data. The events before the first content are dropped if another target is asked after them: a plugin sees that by a further call of its `upstream`. A non-streamed answer is one event. Must not be async: this is the token path. */
   event?(event: SseEvent): void
   /** Called before a refusal is sent. May replace the error, for instance by 429 after too many failures. Must not wait. */
   refuse?(error: GatewayError): GatewayError | void

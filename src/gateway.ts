@@ -76,7 +76,7 @@ export interface GatewayOptions {
   readonly role?: ProcessRole
 }
 
-/** A supervisor serves the admin port, and has what there is one of; a worker serves clients. */
+/** A supervisor serves the admin port, and has what exists only once, such as the data folder; a worker serves clients. */
 export type ProcessRole =
   | { readonly is: 'supervisor'; readonly workers: Workers & WorkersReload }
   | {
@@ -93,7 +93,7 @@ export interface RunningGateway extends Gateway {
   readonly redisSocket: string | undefined
   /** Both steps of a reload, for a worker. */
   prepareReload(): Promise<PreparedReload>
-  /** Refuses new work, lets streams end for `drain`, or until `hurry` fires, settles everything, closes. */
+  /** Serves on for `shutdown_delay`. Then refuses new work, lets streams end for `drain`, or until `hurry` fires, settles everything, closes. */
   close(hurry?: AbortSignal): Promise<void>
 }
 
@@ -224,7 +224,7 @@ const strangersPart = 4
 /** A network has half of it, and must be able to load the largest file that all may read (/docs: 1.7 MB). */
 const leastForStrangers = 8 * 2 ** 20
 
-/** Each worker has its part of what the file gives to all. Strangers have less than customers, and take nothing from them. */
+/** Each worker has its part of what the file gives to all. Strangers have a pool of their own: a quarter as much, but at least 8 MiB in each process. */
 function fitPools(
   { unsent, unsentToStrangers, readers, uploads, bodies }: Pools,
   { limits, store, workers }: Config,

@@ -1,7 +1,7 @@
 // The life of a request, one function: check → body (vouch) → identify → admit → serve → done; when `identify` has
 // answered: answered → done.
-// The calls of a phase start together and are all awaited; the first refusal in plugin order is the answer, and each
-// plugin releases in `done` what it took. The exchange ends when its work ends, not when its client leaves.
+// The calls of a phase start together and are all awaited. What a call throws at once is the answer; else the first answer
+// or refusal in plugin order. Each plugin releases in `done` what it took. The exchange ends when its work ends, not when its client leaves.
 
 import { asGatewayError } from './errors.ts'
 import type { GatewayError } from './errors.ts'
@@ -12,7 +12,7 @@ import { within } from './sharing/patience.ts'
 
 /** What the lifecycle of an exchange needs of HTTP. */
 export interface Wire {
-  /** Reads the body of the exchange; calls `vouch` before it takes more than 4 KiB. Parses a body over 4 KiB, too. */
+  /** Reads the body of the exchange; calls `vouch` before it takes more than 4 KiB. A larger body is parsed here, too, in turns with those of other accounts; a smaller one by its route. */
   readBody(route: Route, vouch: () => Promise<void>): Promise<void>
   send(answer: Answer): Promise<void>
   sendError(error: GatewayError): Promise<void>
@@ -72,7 +72,7 @@ export async function live(x: Exchange, wire: Wire, life: Life): Promise<void> {
     await run.finish({ ...plainOutcome(status, wire.left), error, complete: false })
     await wire.sendError(error)
   } finally {
-    // `finish` must run in every case, because it settles. If it has not run by now, the client has left.
+    // `finish` must run in every case, because it settles. If it has not run by now, the client has left, or a `refuse` has thrown.
     await run.finish({ ...plainOutcome(499, true), complete: false })
   }
 }

@@ -21,7 +21,7 @@ export interface Plugin<C = unknown> {
   readonly name: string
   /** What gateway.yaml may have under that key, with defaults. An unknown key stops the start. */
   readonly schema: ZodType<C>
-  /** Runs for each accepted configuration, in list order, before it takes over. Throw to refuse the configuration; so does a set-up that takes more than 15 s. */
+  /** Runs for each configuration whose file is valid, in list order, before it takes over; it is dropped if a later plugin, or a worker, refuses it. To refuse it, throw; a set-up that takes more than 15 s refuses it, too. */
   setup(gateway: Gateway, config: C): Running | Promise<Running>
 }
 
@@ -30,7 +30,7 @@ export interface Running {
   readonly routes?: readonly Route[]
   /** Called for every exchange; returns undefined when the plugin has nothing to do with it. State of the exchange is kept in local variables of this function. */
   begin?(x: Exchange): Hooks | undefined
-  /** Called after the last exchange. Must end by itself: all plugins have 5 s together, and each at least 0.5 s; then it is no longer awaited. */
+  /** Called when no exchange of the configuration runs any more, when the configuration is refused, and at the gateway's end, even if the drain has left exchanges running. Must end by itself: all plugins have 5 s together, and each at least 0.5 s; then it is no longer awaited. */
   close?(): Promise<void>
 }
 
@@ -57,7 +57,7 @@ export interface Gateway extends Shown {
   readonly targets: Targets
   /** Reads the file again and takes it up. Rejects with a GatewayError, and changes nothing, when that can't be done. */
   reload(cause: string): Promise<readonly Change[]>
-  /** Called once when the gateway closes, after the last exchange, last one first: for what outlives a configuration (lasting.ts). */
+  /** Called once when the gateway closes, after the drain, last one first: for what outlives a configuration (lasting.ts). */
   atEnd(close: () => Promise<void>): void
   /** Of a supervisor. */
   readonly workers?: Workers

@@ -1,5 +1,5 @@
-// What a gateway does at intervals: reads its gauges, and what one process does for all: archives the journal, sums up
-// what accounts owe and have, counts those with little left. And what it tells of itself when it is asked.
+// What is done at intervals. Each process reads its gauges. One process, for all, archives the journal, sums up what
+// accounts owe and have, and counts those with little left. And what a process tells of itself when it is asked.
 
 import { lowBalance } from './accounts/low-balance.ts'
 import type { Config } from './config/config.ts'

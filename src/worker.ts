@@ -1,4 +1,5 @@
-// One of several processes that serve clients. It has its configuration, and all that there is one of, from the supervisor.
+// One of several processes that serve clients. It has its configuration from the supervisor, and all that exists only once:
+// the data folder, the embedded Redis, the number of the port.
 // When the supervisor has gone, it ends, too.
 
 import cluster from 'node:cluster'
@@ -89,7 +90,7 @@ export async function runWorker(io: Io): Promise<number> {
   }
 }
 
-/** With the other workers' keys where a change needs a restart. */
+/** Where a change of the file needs a restart, with the values that the other workers run with. */
 function asRunning<T extends Shown & { readonly config: Config }>(
   loaded: T,
   { running }: WorkerTask,

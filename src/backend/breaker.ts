@@ -122,7 +122,7 @@ export class Breaker {
     this.#silent.clear()
   }
 
-  /** Whether this account has to wait for the probe that is under way: not for one of an account whose probe has said nothing before. */
+  /** Whether this account has to wait for the probe that is under way: not for the probe of an account whose probes have said nothing before, unless this account's own have said nothing, too. */
   #isProbedFor(account: string): boolean {
     if (this.#probedAt === undefined) return false
     return !this.#silent.has(this.#prober) || this.#silent.has(account)

@@ -14,7 +14,7 @@ export interface Chunk {
   ids: number
   /** Sound as base64. */
   audioBytes: number
-  /** A tool is called, with or without arguments. */
+  /** A tool is called, or sound begins, with or without data. */
   isCall: boolean
   /** The choices in the data, each with its index where the backend sends one. */
   readonly choices: Choice[]

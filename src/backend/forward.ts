@@ -8,7 +8,7 @@ import { Socket } from 'node:net'
 import { Stream } from 'node:stream'
 import { createProxyServer } from 'http-proxy-3'
 import type { Model, Target } from '../config/config.ts'
-import { GatewayError, codeOf, hasCode } from '../errors.ts'
+import { GatewayError, codeOf, hasCode, unreached } from '../errors.ts'
 import type { BackendRequest } from '../exchange.ts'
 import { http } from '../node-http.ts'
 import { portOf } from './connections.ts'
@@ -266,11 +266,6 @@ export function abortError({ reason }: AbortSignal): GatewayError {
   if (reason instanceof GatewayError) return reason
   return new GatewayError('message_cancelled', { cause: reason, source: 'client' })
 }
-
-/** Node's codes for a server that was not reached. */
-export const unreached: ReadonlySet<string> = new Set(
-  'ECONNREFUSED ENOTFOUND EAI_AGAIN EHOSTUNREACH ENETUNREACH ETIMEDOUT'.split(' '),
-)
 
 /** The refusal for a socket error on the way to a backend. */
 export function fromNodeError(cause: Error): GatewayError {

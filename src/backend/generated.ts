@@ -118,7 +118,7 @@ export class Generated {
     return Math.max(textTokens, this.#idsBeside) + this.#idsAlone + audio
   }
 
-  /** The end of the text that was not let go of. Begins in no character or simple escape: either would count as several tokens. */
+  /** The end of the text that was not let go of. Does not begin in the middle of a character or of a simple escape: either would count as several tokens. */
   #newest(length: number): string {
     const kept = (this.#flat.at(-1) ?? '') + this.#recent
     let from = Math.max(0, kept.length - length)

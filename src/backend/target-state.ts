@@ -88,7 +88,7 @@ export class ModelState {
   serve(): void {
     if (this.line.size === 0) return
     this.line.serve()
-    // Nothing is under way, so nothing will make room: all targets are left alone.
+    // Some wait although nothing is under way: no target may be asked now, and nothing will make room.
     if (this.open === 0) this.line.refuseAll(new GatewayError('upstream_unavailable'))
   }
 }

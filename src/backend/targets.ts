@@ -129,7 +129,7 @@ export class Candidates {
 
   /** Waits for room. Rejects with `upstream_unavailable` when no target may be asked, or none has room in time. */
   async wait(signal: AbortSignal): Promise<Seat> {
-    // While a probe is under way, its answer may come at any moment, although another one may come much later.
+    // A second, and not `waitMs`: a probe that is under way may close the breaker long before the next probe is due.
     if (this.waitMs > 0) throw new GatewayError('upstream_unavailable', { retryAfterMs: 1000 })
     const { account, model } = this
     // The time is one for all waits of a generation, and so is the place in the line.
@@ -170,7 +170,7 @@ export class Candidates {
     )
   }
 
-  /** Nothing is left to be asked, because the model has no target that is known to be well. */
+  /** All targets of the model are to be left alone now. Then each may be asked once a second all the same. */
   #isLastResort(): boolean {
     return this.#all.every((state) => state.waitMs(this.account) > 0)
   }

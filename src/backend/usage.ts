@@ -48,7 +48,7 @@ export class Meter {
   #reported: Reported | undefined
   /** How many events had content when the last report came. */
   #reportedAt = 0
-  /** In an answer that was refused, the report came after all that was generated. */
+  /** Of an answer that nobody gets (`wasted`): the report came after all that was generated. */
   #isReportedLast = false
   #overran = false
   readonly #maxTokens: number

@@ -42,7 +42,7 @@ export class WaitingLine {
     return this.#queue.size
   }
 
-  /** Rejects with `upstream_unavailable` when the line is full, or the time is over. */
+  /** Rejects with `upstream_unavailable` when the line is full, the time is over, another account takes the place, or no target may be asked any more. */
   wait<T>({ account, since, signal, until, take }: Wait<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const timer = setTimeout(() => end(this.#refusal()), Math.max(0, until - performance.now()))

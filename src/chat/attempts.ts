@@ -88,7 +88,7 @@ export async function attempts<T>(
   }
 }
 
-/** A seat, once there is room. No target was asked yet: a client that leaves meanwhile pays nothing, and not even a generation that finishes alone is begun for it. */
+/** A seat, once there is room. No target is being asked, and nothing of an earlier attempt counts: a client that leaves meanwhile pays nothing, and not even a generation that finishes alone is begun for it. */
 async function waited({ x, candidates, deadline }: Generation): Promise<Seat> {
   deadline.waiting()
   const { signal } = deadline

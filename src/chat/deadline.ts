@@ -89,13 +89,13 @@ export class Deadline {
     if (this.#hasStarted) this.#silence?.refresh()
   }
 
-  /** The client takes no data, so the backend's silence is not the backend's fault. */
+  /** The answer is not read now, because the client takes no data or the hold is being extended: the backend's silence is not its fault. */
   pause(): void {
     this.#isPaused = true
     if (this.#hasStarted) this.#silence?.clear()
   }
 
-  /** The client takes data again. */
+  /** The answer is read again. */
   resume(): void {
     this.#isPaused = false
     if (this.#hasStarted) this.started()
@@ -111,7 +111,7 @@ export class Deadline {
     this.#depart(reason, this.cancel)
   }
 
-  /** When the client has left, has cancelled its message or takes no data, `listener` is called and the request goes on; the listener must then call `cancel`. After the first content, so it is for every reason if the answer is read late. */
+  /** When the client has left, has cancelled its message or takes no data, `listener` is called and the request goes on; the listener must then call `cancel`. Of an answer that is read late, because its socket rests between reads (pacing.ts), `listener` is called for every reason once the first content has come. */
   onDepart(listener: (reason: unknown) => void, isReadLate = false): void {
     this.#onDepart = listener
     this.#isReadLate = isReadLate

@@ -27,7 +27,7 @@ export interface GenerationOptions {
 export interface Stoppable {
   /** Called when the ledger stops the work. */
   stop(reason: StopReason): void
-  /** Hands nothing on, and counts nothing, before `until` has resolved. */
+  /** Hands no further event on, and counts none, before `until` has resolved. */
   pause(until: Promise<unknown>): void
 }
 

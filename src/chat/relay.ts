@@ -1,5 +1,5 @@
 // The token path: passes a backend's events to a client or a recording, each data value byte for byte. The answer begins
-// with the first content, and ends in exactly one terminal: `[DONE]` only where every choice that came has finished.
+// as `opened` says and, unless its client has left, ends in one terminal: `[DONE]` only if every choice has an end.
 //
 // What can end it, each a call of #end:
 //   the backend ended, whole or cut · [DONE] · an error event · 2 s after the finish · the ledger, by any StopReason ·

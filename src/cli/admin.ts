@@ -4,7 +4,7 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { codeOf, messageOf } from '../errors.ts'
+import { codeOf, messageOf, unreached } from '../errors.ts'
 import { parsed } from '../http/json/field.ts'
 import { formatProblem } from '../config/problem.ts'
 import type { Problem } from '../config/problem.ts'
@@ -110,8 +110,8 @@ async function attempt(options: AdminOptions, request: Request): Promise<CallOut
   } catch (error) {
     const code = codeOf(error)
     const why = code || messageOf(error)
-    // ETIMEDOUT is not among them: it may also come when the request was sent.
-    const wasNotSent = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH'].includes(code)
+    // ETIMEDOUT may also come when the request was sent.
+    const wasNotSent = unreached.has(code) && code !== 'ETIMEDOUT'
     const message = wasNotSent
       ? `No gateway answers at ${url.origin} (${why}). Is it running? If it is at another address, give --admin URL.`
       : error instanceof Unanswered

@@ -164,7 +164,7 @@ export const limits = z.strictObject({
   unsent: bytes()
     .prefault('96MiB')
     .describe(
-      'Bytes of answers that clients have not read yet, together. A client with too many is disconnected. Answers that need no key, such as the files of the account page, have a quarter as much of their own.',
+      'Bytes of answers that clients have not read yet, together. A client with too many is disconnected. Answers that need no key, such as the files of the account page, have a quarter as much of their own, and at least 8 MiB in each process.',
     ),
   readers: z
     .int()

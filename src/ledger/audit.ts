@@ -2,6 +2,7 @@
 // accounts in the order of their creation, a few at a time, and tells after each few how far it is: from there another
 // audit can go on. It holds nothing but those few accounts in memory, and stops when its caller leaves.
 
+import { endsWithin } from '../sharing/patience.ts'
 import { accountsAtOnce, auditAccount } from './audit-account.ts'
 import type { AuditPlace } from './audit-account.ts'
 import type { Difference } from './tally.ts'
@@ -22,7 +23,7 @@ export interface AuditStep {
   readonly difference_count: number
   /** How many accounts there were to check when it began. */
   readonly total: number
-  /** The account up to which all are checked: an audit `after` it checks the rest. Null at the beginning. */
+  /** The account up to which all are checked: an audit `after` it checks the rest. Null at the beginning of an audit of all, and in that of one account. */
   readonly cursor: string | null
   /** Those that are new since the last step; at most the first hundred of each account. */
   readonly differences: readonly Difference[]
@@ -58,7 +59,7 @@ export async function* auditSteps(
       const work = Promise.all(
         group.map(({ ref }) => auditAccount(place, ref, { signal: stops, onEntries })),
       )
-      while (!(await endsWithin(longestStepMs, work))) yield step([])
+      while (!(await endsWithin(work, longestStepMs))) yield step([])
       const tallies = await work
       const found = tallies.reduce((sum, { differenceCount }) => sum + differenceCount, 0)
       done = {
@@ -70,17 +71,6 @@ export async function* auditSteps(
     }
   } finally {
     ended.abort()
-  }
-}
-
-/** Throws what the work throws. */
-async function endsWithin(ms: number, work: Promise<unknown>): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<false>((resolve) => (timer = setTimeout(resolve, ms, false)))
-  try {
-    return await Promise.race([work.then(() => true), late])
-  } finally {
-    clearTimeout(timer)
   }
 }
 

@@ -1,5 +1,6 @@
 // The gate is shut from a lost connection until this process has renewed its holds and sent again what Redis may have
-// forgotten. Otherwise the first identify or admit could reap those holds.
+// forgotten. Otherwise the first identify or admit could reap those holds. Where a primary of a Cluster is away, the gate
+// opens all the same, for the accounts of the others.
 
 import { unavailable } from '../redis/scripts.ts'
 import type { ScriptLink } from '../redis/scripts.ts'

@@ -19,7 +19,7 @@ export interface Settled {
   readonly charge: number
   /** The part of `charge` that the account could not pay then. */
   readonly owed: number
-  /** Redis is away: the settlement waits on disk. */
+  /** Redis is away or refuses: the settlement waits, on disk if the disk takes it. */
   readonly isWaiting: boolean
 }
 

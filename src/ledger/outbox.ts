@@ -228,7 +228,7 @@ export class Outbox {
     if (entry?.isAnswered) this.#leaveDisk(entry)
   }
 
-  /** For an order that can no longer be carried out: it is a day late, or its account is gone. A late one that was answered before was carried out: nothing is lost. */
+  /** For an order that can't be carried out: it is a day late, its account is gone, or its script refuses it for ever. A late one that was answered before was carried out: nothing is lost. */
   async #giveUp(entry: OutboxEntry, word: OrderReply['word']): Promise<void> {
     const { spool, onLate, onProblem } = this.#options
     entry.isAnswered = false

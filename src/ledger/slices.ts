@@ -3,9 +3,9 @@
 //
 // The meter's rough count says when to look; then the output is counted by the tokenizer, because only that is charged.
 // While a stream has used up what it holds, it is paused. When nothing is available, its work is stopped, but only after
-// an exact count, and a last call that asked for more. While Redis is away a stream goes on without a hold (docs/money.md, promise 7):
-// it asks again a slice later, and owes what it cannot pay. In shadow mode, a stream whose money has run out goes on, and
-// no longer asks.
+// an exact count, and a last call that asked for more. While Redis is away a stream goes on beyond its hold (docs/money.md,
+// promise 7): it asks again a slice later, and owes what it cannot pay. In shadow mode, a stream whose money has run out
+// goes on, and no longer asks.
 
 import type { Price } from '../config/config.ts'
 import type { TokenCounts } from '../tokens/token-counts.ts'

@@ -10,8 +10,9 @@ import type { TokenCounts, UsageFields } from '../tokens/token-counts.ts'
 
 /**
  * `topup`, `adjustment` and `allowance` change `granted`; all others change `spent`. `allowance`: the plan's allowance was
- * renewed. `correction`: a gateway died, its request was charged by the last checkpoint, and this is the difference to what
- * was used. `refund`: the operator gave back what was spent. `repayment`: a debt was paid from tokens that became available.
+ * renewed, changed with the plan, or taken back. `correction`: a gateway was away longer than a lease, its request was
+ * charged by the last checkpoint, and this is the difference to what was used. `refund`: the operator gave back what was
+ * spent. `repayment`: a debt was paid from tokens that became available.
  */
 export const transactionTypes = [
   'topup',
@@ -41,7 +42,7 @@ export interface Transaction {
   /** Of a correction: what the request's earlier transactions had charged, owed and waived. */
   readonly charged_before?: number
   readonly estimated?: boolean
-  /** The money ran out in the middle of the answer. */
+  /** The ledger ended the answer: its money ran out, or its hold was lost. */
   readonly cut?: boolean
   /** Balance tokens that were used and could not be paid then. */
   readonly owed?: number

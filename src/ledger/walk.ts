@@ -53,7 +53,7 @@ export async function readAccounts(redis: Redis, after: string | undefined, limi
 
 const byBytes = (a: string, b: string) => (a < b ? -1 : Number(a > b))
 
-/** How many accounts a walk will meet, if none is created meanwhile. */
+/** How many accounts a walk will meet, if none is created meanwhile. One that is just being deleted counts twice. */
 export async function countAccounts(redis: Redis, after?: string): Promise<number> {
   // A member is `<id>:<ref>`, and `;` follows `:`.
   const from = after === undefined ? '-' : `(${after};`

@@ -13,7 +13,7 @@ export interface Want {
   readonly promptTokens: number
   /** Counts the prompt by the tokenizer, thoroughly if no effort is named. Called only after the request was sent to a backend; the count is used only while that backend has reported no prompt. */
   countPrompt(effort?: Effort): Promise<number>
-  /** The most tokens that the prompt can have: a backend that reports more is not believed. Read it once the backend has been asked. */
+  /** The most tokens that the prompt can have: a backend that reports more is not believed. Read only after the backend was asked. */
   readonly mostPrompt: number
   /** The most that each choice may generate; 0 when the endpoint generates nothing. */
   readonly outputPerChoice: number

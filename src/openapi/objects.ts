@@ -141,7 +141,7 @@ export const objects = {
       'Of corrections: what this request had been charged before, owed and waived included.',
     ),
     'estimated?': flag('Of charges: true when the gateway counted.'),
-    'cut?': flag('True when the money ran out in the middle of the answer.'),
+    'cut?': flag('True when the ledger ended the answer: the money ran out, or the hold was lost.'),
     'owed?': whole('Balance tokens that were used and could not be paid at that time.'),
     'allowance?': whole(
       'The part that the [allowance](money.md#allowances) paid; below 0 in a correction.',

@@ -3,6 +3,7 @@
 
 import { lowBalance } from '../accounts/low-balance.ts'
 import type { Config } from '../config/config.ts'
+import { isLoopback } from '../config/host-port.ts'
 import { duration, secret, z } from '../config/schema.ts'
 import { settingsOf } from '../config/settings.ts'
 
@@ -174,10 +175,6 @@ export function pageOrigin(config: PageConfig): PageOrigin {
       )
     },
   }
-}
-
-function isLoopback(hostname: string): boolean {
-  return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d{1,3}){3}$/.test(hostname)
 }
 
 const maxReturnUrl = 1000

@@ -21,12 +21,23 @@ export function within<T>(work: Promise<T>, ms: number, what: string): Promise<T
   return Promise.race([work, promise]).finally(() => clearTimeout(timer))
 }
 
-/** Waits `ms` at most, for work whose failure the caller may ignore. */
-export async function soon(work: Promise<unknown>, ms: number): Promise<void> {
+/** Waits `ms` at most. Throws what the work throws. */
+export async function endsWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined
-  const patience = new Promise((resolve) => (timer = setTimeout(resolve, ms)))
-  await Promise.race([work.catch(() => undefined), patience])
-  clearTimeout(timer)
+  const late = new Promise<false>((resolve) => (timer = setTimeout(resolve, ms, false)))
+  try {
+    return await Promise.race([work.then(() => true), late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** The same, for work whose failure the caller may ignore. */
+export async function soon(work: Promise<unknown>, ms: number): Promise<void> {
+  await endsWithin(
+    work.catch(() => undefined),
+    ms,
+  )
 }
 
 /**

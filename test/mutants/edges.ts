@@ -250,9 +250,10 @@ export const edgeMutants: readonly Mutant[] = [
   one('http/slow-reader.ts', 'if (more < 0) unsent?.give(-more)', 'if (more < 0) void 0'),
   one('sharing/fair-turns.ts', 'if (waiting.length > 0) setImmediate(giveTurn)', ''),
   one(
+    'config/host-port.ts',
+    "return hostname === 'localhost' || hostname === '[::1]' || /^127(\\.\\d{1,3}){3}$/.test(hostname)",
+    "return hostname === 'localhost' || hostname === '[::1]' || hostname.startsWith('127.')",
     'plugins/admin/admin.ts',
-    "return name === 'localhost' || name === '[::1]' || /^127(\\.\\d{1,3}){3}$/.test(name)",
-    "return name === 'localhost' || name === '[::1]' || name.startsWith('127.')",
   ),
   one(
     'accounts/key-fields.ts',

@@ -1,7 +1,8 @@
 -- Purpose: keeps in one row what an account has stored, and says whether more fits. Stands before the scripts that
 -- store. The row has `used` (bytes of files), `rows` (the sum of `row` of all its files), `reserved` (what uploads
 -- need, with their rows), `sessions` (the sum of `counted` of all its sessions), and three windows for data that Redis
--- removes by itself, without telling anybody when: `frames`, `claims` and `told` (tombstones of expired files).
+-- removes by itself, without telling anybody when: `frames`, `claims` and `told` (tombstones of expired files). It also
+-- has what each running upload has reserved and each session that may expire counts, under their ids, and `closed`.
 
 local SESSION_BYTES = 1024
 local MESSAGE_BYTES = 512

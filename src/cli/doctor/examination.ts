@@ -1,8 +1,7 @@
 // Runs the checks of `tollgate doctor`: gives each a time limit, tells its finding, and goes on with the next check.
 // Texts of a check may come from unknown servers: secrets and control characters in them are not shown.
 
-import { codeOf, GatewayError } from '../../errors.ts'
-import { unreached } from '../../backend/forward.ts'
+import { codeOf, GatewayError, unreached } from '../../errors.ts'
 import { withoutSecrets } from '../../log.ts'
 import { unlessAborted } from '../../sharing/patience.ts'
 import { clean } from '../table.ts'

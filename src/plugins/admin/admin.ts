@@ -5,6 +5,7 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Config } from '../../config/config.ts'
+import { isLoopback } from '../../config/host-port.ts'
 import { z } from '../../config/schema.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Exchange } from '../../exchange.ts'
@@ -78,10 +79,6 @@ function isOurs(host: string | undefined, allowed: ReadonlySet<string>): boolean
   const name = /^(\[[\da-f:.]+\]|[^\s:/[\]@]+)(:\d{1,5})?$/i.exec(host ?? '')?.[1]?.toLowerCase()
   if (name === undefined) return false
   return isLoopback(name) || allowed.has(name) || allowed.has(name.replace(/^\[|\]$/g, ''))
-}
-
-function isLoopback(name: string): boolean {
-  return name === 'localhost' || name === '[::1]' || /^127(\.\d{1,3}){3}$/.test(name)
 }
 
 function refuse(

@@ -11,7 +11,7 @@ local function read_owner(account)
   }
 end
 
--- The rows that go before one more is added: those that have ended, and the oldest of the others if there is no room.
+-- The rows that must be removed before one more is added: those that have ended, and the oldest of the others if there is no room.
 local function find_surplus(rows, most, has_ended)
   local found = call('HGETALL', rows)
   local living, gone = {}, {}

@@ -29,7 +29,7 @@ local has_changed = owner ~= hold or number(next_seq) ~= number(reached)
 if owner and has_changed then return { 'again', now } end
 
 local seq = number(next_seq)
--- Redis has lost the stream but not its frames. XADD would refuse the terminal, whose number is not above theirs.
+-- Redis has lost the stream. If it still has frames, XADD would refuse the terminal, whose number is not above theirs.
 if not owner then call('DEL', frames) end
 call('XADD', frames, int(seq + 1) .. '-0', 'f',
   'id: ' .. message .. ':' .. int(seq) .. '\n' .. data, 'e', 'lost')

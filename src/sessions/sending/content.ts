@@ -60,7 +60,7 @@ export function readToolCalls(value: unknown, at: string): readonly ToolCall[] {
   return calls
 }
 
-/** A string that is not empty. */
+/** A string of 1 to 256 characters. */
 export function readName(value: unknown, at: string): string {
   if (value === undefined || value === null) throw missing(at)
   if (typeof value !== 'string' || value === '' || value.length > 256) {

@@ -83,7 +83,7 @@ export class Lost {
     return ended(stored, { said, status: 'incomplete', error, ...charged })
   }
 
-  /** Cost and usage by the hold's last checkpoint: the hold is reaped already, or will be soon. */
+  /** Cost and usage by the hold's last checkpoint: the hold is reaped already, or will be soon. Of a settled hold the cost alone. */
   async #charged(ref: string, hold: string) {
     const use = await this.#options.holds.usedBy(ref, hold)
     if (use.state === 'unknown') return { cost: 0 }

@@ -46,7 +46,8 @@ export class Streams {
   }
 
   /**
-   * 200 with frames from `seq` on. Throws `stream_expired` and `invalid_last_event_id`; `undefined` where nothing follows.
+   * 200 with frames from `seq` on; `undefined` where nothing follows; for a repeated send also the refusal of the first try.
+   * Throws `stream_expired` and `invalid_last_event_id`.
    * The reader has its slot until `readers.leave`.
    */
   async open(x: Exchange, place: MessagePlace, from: From): Promise<Answer | undefined> {
