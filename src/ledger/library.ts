@@ -23,24 +23,26 @@ export const excusable = [
 
 export type ExcusedCode = (typeof excusable)[number]
 
-/** For a script that charges a hold, and for those that may reap holds first. */
+/** For scripts that charge holds, for those that a request waits for, and for those that close an account. */
 const charging = ['prelude', 'usage', 'budgets'] as const
-const reaping = [...charging, 'admission'] as const
+const admitting = ['prelude', 'budgets', 'expired', 'admission'] as const
+const closing = ['prelude', 'expired'] as const
 
 export const ledgerScripts = {
   folder: new URL('lua/', import.meta.url),
   scripts: {
     identify: {
-      after: reaping,
-      words: ['ok', 'plan', 'clock', 'again', 'account_not_found', ...refusals],
+      after: admitting,
+      words: ['ok', 'reap', 'renew', 'plan', 'account_not_found', ...refusals],
     },
     admit: {
-      after: reaping,
+      after: admitting,
       words: [
         'ok',
+        'reap',
+        'renew',
         'plan',
         'clock',
-        'again',
         'released',
         'model_not_allowed',
         ...refusals,
@@ -49,9 +51,11 @@ export const ledgerScripts = {
     },
     checkpoint: { after: ['prelude'], words: ['ok'] },
     extend: {
-      after: reaping,
-      words: ['ok', 'clock', 'again', 'gone', 'account_suspended'],
+      after: admitting,
+      words: ['ok', 'reap', 'clock', 'gone', 'account_suspended'],
     },
+    reap: { after: charging, words: ['ok'] },
+    renew: { after: ['prelude'], words: ['ok', 'plan', 'clock'] },
     settle: { after: charging, words: ['ok', 'late', 'account_not_found'] },
     credit: {
       after: ['prelude'],
@@ -68,19 +72,19 @@ export const ledgerScripts = {
       ],
     },
     close: {
-      after: reaping,
-      words: ['ok', 'again', 'account_not_found', 'account_not_empty'],
+      after: closing,
+      words: ['ok', 'reap', 'account_not_found', 'account_not_empty'],
     },
     write_off: {
-      after: reaping,
-      words: ['ok', 'again', 'account_not_found', 'held'],
+      after: closing,
+      words: ['ok', 'reap', 'account_not_found', 'held'],
     },
     trim: { after: ['prelude'], words: ['ok', 'mismatch'] },
     audit: { words: ['ok'] },
   },
 } as const satisfies ScriptLibrary<Readonly<Record<string, string>>>
 
-/** How often a script is called for one request. Each round that ends in `again` has reaped 100 holds. */
+/** How often a script is called for one request. Between two of its calls, reap.lua ends 100 holds at most. */
 export const maxRounds = 120
 
 export const tooManyRounds = () => unavailable(new Error('A script asked for more too often'))

@@ -78,16 +78,14 @@ export const mutants: readonly Mutant[] = [
     'local added = math.min(missing, math.max(least, math.floor(available / shares)))',
     ['ledger/extending.ts', 'ledger/property.ts'],
   ),
+  lua('extend', 'local missing = math.max(0, in_all - charged - held)', 'local missing = in_all', [
+    'ledger/extending.ts',
+    'ledger/property.ts',
+  ]),
   lua(
     'extend',
-    'local missing = row and math.max(0, in_all - charged - held) or 0',
-    'local missing = row and in_all or 0',
-    ['ledger/extending.ts', 'ledger/property.ts'],
-  ),
-  lua(
-    'extend',
-    'local missing = row and math.max(0, in_all - charged - held) or 0',
-    'local missing = row and math.max(0, in_all - held) or 0',
+    'local missing = math.max(0, in_all - charged - held)',
+    'local missing = math.max(0, in_all - held)',
     ['ledger/extending.ts'],
   ),
   lua('extend', 'account.reserved = account.reserved + added', '', [
@@ -102,11 +100,19 @@ export const mutants: readonly Mutant[] = [
   ),
   lua(
     'extend',
-    "if account.status == 'suspended' then return { 'account_suspended', now, #reap.charges } end",
+    "if account.status == 'suspended' then return { 'account_suspended', now } end",
     '',
     ['ledger/extending.ts'],
   ),
-  lua('extend', 'if charge.id == id then row = false end', '', ['ledger/extending.ts']),
+  lua(
+    'extend',
+    "if reaped == '0' and has_expired(now, lease) then return { 'reap', now } end",
+    '',
+    ['ledger/extending.ts'],
+  ),
+  lua('extend', "if added < missing and reaped == '1' then return { 'reap', now } end", '', [
+    'ledger/extending.ts',
+  ]),
   lua(
     'trim',
     "if now - tonumber(ms) > DAY_MS and call('XLEN', journal) == 0 then call('DEL', journal) end",
@@ -197,8 +203,8 @@ export const mutants: readonly Mutant[] = [
   ),
   lua(
     'admit',
-    "local running = call('HLEN', hold_rows) - #reap.charges",
-    'local running = 0',
+    "if over(call('HLEN', hold_rows) + 1, tonumber(concurrency)) then return 'concurrency_limit_exceeded', 'account' end",
+    '',
     limits,
   ),
   lua('settle', "if mark and string.sub(mark, 1, 1) == 's' then", 'if false then', wide),
@@ -237,7 +243,7 @@ export const mutants: readonly Mutant[] = [
     shadow,
   ),
   lua('admit', 'if is_reopening or is_excused then', 'if is_reopening then', shadow),
-  lua('admission', 'if charge.waived_in_all > 0 then', 'if false then', shadow),
+  lua('reap', 'if charge.waived_in_all > 0 then', 'if false then', shadow),
   one(
     'ledger/orders.ts',
     'const counted = wouldRefuse ? used.prompt + used.completion : countedTokens',
@@ -245,7 +251,9 @@ export const mutants: readonly Mutant[] = [
     ...shadow,
   ),
   lua('credit', 'local repaid = book_repayment(account)', 'local repaid = nil', wide),
-  lua('admission', 'reap.repaid = book_repayment(account)', '', ['ledger/debtors.ts']),
+  lua('reap', 'local repaid = book_repayment(account)', 'local repaid = nil', [
+    'ledger/debtors.ts',
+  ]),
   lua('trim', "if fields.type == 'repayment' then owed = owed + number(fields.amount) end", '', [
     'ledger/archive.ts',
   ]),

@@ -1,8 +1,10 @@
--- Purpose: makes a hold for a request, after all checks in one call: the key, the model, the limits, the money. A refused
--- request does not count in the limits. In shadow mode, limits and money refuse nobody: a request that they would have
--- refused gets a hold of what is available, and does not count in the limits either.
+-- Purpose: makes a hold for a request, after all checks in one call: the key, the model, the limits, the money. A
+-- refused request does not count in the limits. In shadow mode, limits and money refuse nobody: a request that they would
+-- have refused gets a hold of what is available, and does not count in the limits either.
 -- KEYS: account, hold leases, hold rows, journal, key
--- ARGV: 1 lease ms; 2 scope;
+-- ARGV: 1 `<lease ms> <reaped> <renewed>`: what this request has caused before this call. `reaped` = which of the expired
+--         holds are reaped: `0` none `1` some `2` all. `renewed` = `1` if the allowance was renewed, else `0`;
+--       2 scope;
 --       3 `<hold id> <wanted> <min> <tokens for the limit> <the fewest that suffice> <shares>`; while the account owes
 --         something, only 0 is granted; beyond `min`, a hold takes no more than a share of what is available;
 --       4 `<1 = the plan allows the model> <requests a minute> <tokens a minute> <concurrency> <plan>`, - = no limit;
@@ -10,24 +12,26 @@
 --       7 key id of a lost hold to be opened again: then neither limits nor min nor a key are checked; else '';
 --       8 `<tokens> <every> <1 = the rest of the last one stays>` of the plan's allowance, or `- - 0`, and then
 --         `<start> <end>` of the day, the week and the month that allowances and budgets go by, in ms
--- Reply: ok, now, reaped, limit of requests, remaining, limit of tokens, remaining (-1 = none), granted amount,
---          charged before, account id, name, plan, key id, what the account owes,
+-- Reply: ok, now, limit of requests, remaining, limit of tokens, remaining (-1 = none), granted amount, charged before,
+--          account id, name, plan, key id, what the account owes,
 --          the lower token limit of account and key (-1 = none): no more than this was counted;
 --          the error code with which shadow mode would have refused, else '';
 --          what was available before this hold; 1 = the key has limits of requests or tokens of its own
---      | plan, now, actual | again, now, reaped | clock, now: Redis' time is not in the window of 8 that is needed
---      | <error code>, now, reaped, limit of requests, remaining, limit of tokens, remaining, which, available,
+--      | reap, now: reap.lua has to be called first | renew, now: renew.lua has to be called first
+--      | plan, now, actual | clock, now: Redis' time is not in the window of 8 that is needed
+--      | <error code>, now, limit of requests, remaining, limit of tokens, remaining, which, available,
 --          account id, key id, what the account owes, the lower token limit, when the budget is renewed (0 = it is
---          not a budget), 1 = something is held. For an unknown key: <error code>, now, reaped, and no more.
+--          not a budget), 1 = something is held. For an unknown key: <error code>, now, and no more.
 --          invalid_parameter: even the fewest tokens exceed the lower token limit
 
-local key_key, lease = KEYS[5], tonumber(ARGV[1])
+local key_key = KEYS[5]
+local lease, reaped, renewed = match(ARGV[1], '^(%d+) (%d) (%d)$')
 local scope, model, tail, reopened_key, offer = ARGV[2], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local id, wanted, min, tokens, fewest, shares = match(ARGV[3], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
 local allowed, rpm, tpm, concurrency, plan = match(ARGV[4], '^(%d) (%S+) (%S+) (%S+) (.*)$')
 local is_reopening = reopened_key ~= ''
 wanted, min, tokens, fewest = number(wanted), number(min), number(tokens), number(fewest)
-shares = number(shares)
+shares, lease = number(shares), number(lease)
 
 local now = now_ms()
 local key
@@ -38,11 +42,8 @@ else
   key = read_key(key_key)
 end
 local account = read_account(key.id)
-if not account.id or not key.id then return { 'invalid_api_key', now, 0 } end
+if not account.id or not key.id then return { 'invalid_api_key', now } end
 if not is_reopening and account.plan ~= plan then return { 'plan', now, account.plan } end
-
-local reap = find_expired(account, now, lease)
-local open_of_key = account.open_of_key - (reap.by_key[key.id] or 0)
 
 local minute = math.floor(now / MINUTE_MS)
 if account.minute ~= minute then account.requests, account.tokens = 0, 0 end
@@ -61,7 +62,7 @@ local function answer(word, ...)
   local request_limit, requests_left =
     tighter(tonumber(rpm), account.requests, key.rpm, key.requests)
   local token_limit, tokens_left = tighter(tonumber(tpm), account.tokens, key.tpm, key.tokens)
-  return { word, now, #reap.charges, request_limit, requests_left, token_limit, tokens_left, ... }
+  return { word, now, request_limit, requests_left, token_limit, tokens_left, ... }
 end
 
 local function over(used, limit)
@@ -85,24 +86,19 @@ local function find_limit()
     return 'rate_limit_exceeded', 'tokens'
   end
   if concurrency ~= '-' then
-    local running = call('HLEN', hold_rows) - #reap.charges
-    if over(running + 1, tonumber(concurrency)) then return 'concurrency_limit_exceeded', 'account' end
+    if over(call('HLEN', hold_rows) + 1, tonumber(concurrency)) then return 'concurrency_limit_exceeded', 'account' end
   end
-  if over(open_of_key + 1, key.concurrency) then return 'concurrency_limit_exceeded', 'key' end
+  if over(account.open_of_key + 1, key.concurrency) then return 'concurrency_limit_exceeded', 'key' end
   return nil
 end
 
-local mark, is_reaped = call('HGET', settled_of(id), id), false
--- The hold itself may be among those that this call reaps.
-for _, charge in ipairs(reap.charges) do
-  if charge.id == id then mark, is_reaped = charge.mark, true end
-end
+local mark = call('HGET', settled_of(id), id)
 local before = read_reaped(mark)
 
 -- Whether an earlier call has made this hold. Hardly any request is sent twice, so this is read only before a refusal; for
 -- the others, HSETNX tells it below.
 local function is_open()
-  return not is_reaped and call('HEXISTS', hold_rows, id) == 1
+  return call('HEXISTS', hold_rows, id) == 1
 end
 
 -- Returns the error code of a refusal for another reason than limits and money, or nil.
@@ -120,11 +116,11 @@ local function find_denial()
 end
 
 local denial = find_denial()
-local renewal, available, budgets = nil, 0, NO_BUDGETS
+local available, budgets = 0, NO_BUDGETS
+-- A caller who is refused for another reason than limits and money does not make Redis reap or renew.
 if not denial then
-  if not is_reopening then renewal = find_renewal(account, offer, now) end
-  if renewal == 'clock' then return { 'clock', now } end
-  if renewal then book_renewal(account, renewal) end
+  if reaped == '0' and has_expired(now, lease) then return { 'reap', now } end
+  if renewed == '0' and not is_reopening and needs_renewal(account, offer, now) then return { 'renew', now } end
   budgets = find_budgets(account, key, offer, now)
   if not budgets then return { 'clock', now } end
   available = math.min(available_of(account), budgets.left)
@@ -162,11 +158,8 @@ local reaping_may_help = short == 'insufficient_balance' or short == 'budget_exc
   or short == 'concurrency_limit_exceeded'
 local gets_less = not refused and amount < wanted
 -- The expired holds that are left may have what this one needs.
-local needs_more_reaping = reap.more and (reaping_may_help or gets_less) and not is_open()
+if reaped == '1' and (reaping_may_help or gets_less) and not is_open() then return { 'reap', now } end
 
-write_reaping(account, reap)
-write_renewal(account, renewal)
-if needs_more_reaping then return { 'again', now, #reap.charges } end
 if refused then
   return answer(refused, which, int(available), account.id, key.id, int(account.owed), shown_most,
     int(renews_at), account.reserved > 0 and 1 or 0)
@@ -183,7 +176,7 @@ end
 
 account.reserved = account.reserved + amount
 local windows = changed_fields(account)
-local open_holds = int(open_of_key + 1)
+local open_holds = int(account.open_of_key + 1)
 if is_reopening or is_excused then
   call('HSET', account_key, 'reserved', int(account.reserved), open_field(key.id), open_holds,
     unpack(windows))
