@@ -23,20 +23,33 @@ export const excusable = [
 
 export type ExcusedCode = (typeof excusable)[number]
 
-/** For scripts that charge holds, for those that a request waits for, and for those that close an account. */
-const charging = ['prelude', 'usage', 'budgets'] as const
-const admitting = ['prelude', 'budgets', 'expired', 'admission'] as const
-const closing = ['prelude', 'expired'] as const
+/**
+ * The files that stand before each script, so that it has what it uses and little else: Redis makes each function of a
+ * script anew at each call. `prelude` is first, the others follow in any order that their headers allow.
+ */
+const before = {
+  admit: ['prelude', 'calendar', 'windows', 'budgets', 'expired', 'admission'],
+  extend: ['prelude', 'calendar', 'windows', 'budgets', 'expired'],
+  identify: ['prelude', 'windows', 'expired', 'admission'],
+  reap: ['prelude', 'sums', 'charges', 'windows', 'budget_charges', 'usage'],
+  renew: ['prelude', 'sums', 'calendar'],
+  checkpoint: ['prelude'],
+  settle: ['prelude', 'sums', 'charges', 'windows', 'budget_charges', 'usage'],
+  credit: ['prelude', 'sums'],
+  close: ['prelude', 'sums', 'expired'],
+  write_off: ['prelude', 'sums', 'expired'],
+  trim: ['prelude'],
+} as const
 
 export const ledgerScripts = {
   folder: new URL('lua/', import.meta.url),
   scripts: {
     identify: {
-      after: admitting,
+      after: before.identify,
       words: ['ok', 'reap', 'renew', 'plan', 'account_not_found', ...refusals],
     },
     admit: {
-      after: admitting,
+      after: before.admit,
       words: [
         'ok',
         'reap',
@@ -49,16 +62,16 @@ export const ledgerScripts = {
         ...excusable,
       ],
     },
-    checkpoint: { after: ['prelude'], words: ['ok'] },
+    checkpoint: { after: before.checkpoint, words: ['ok'] },
     extend: {
-      after: admitting,
+      after: before.extend,
       words: ['ok', 'reap', 'clock', 'gone', 'account_suspended'],
     },
-    reap: { after: charging, words: ['ok'] },
-    renew: { after: ['prelude'], words: ['ok', 'plan', 'clock'] },
-    settle: { after: charging, words: ['ok', 'late', 'account_not_found'] },
+    reap: { after: before.reap, words: ['ok'] },
+    renew: { after: before.renew, words: ['ok', 'plan', 'clock'] },
+    settle: { after: before.settle, words: ['ok', 'late', 'account_not_found'] },
     credit: {
-      after: ['prelude'],
+      after: before.credit,
       words: [
         'ok',
         'late',
@@ -72,14 +85,14 @@ export const ledgerScripts = {
       ],
     },
     close: {
-      after: closing,
+      after: before.close,
       words: ['ok', 'reap', 'account_not_found', 'account_not_empty'],
     },
     write_off: {
-      after: closing,
+      after: before.write_off,
       words: ['ok', 'reap', 'account_not_found', 'held'],
     },
-    trim: { after: ['prelude'], words: ['ok', 'mismatch'] },
+    trim: { after: before.trim, words: ['ok', 'mismatch'] },
     audit: { words: ['ok'] },
   },
 } as const satisfies ScriptLibrary<Readonly<Record<string, string>>>

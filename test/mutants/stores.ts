@@ -52,7 +52,7 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/lua/admit.lua',
-    'if account.minute ~= minute then account.requests, account.tokens = 0, 0 end',
+    'if not is_same_minute then requests_used, tokens_used = 0, 0 end',
     '',
     'ledger/limits.ts',
   ),
@@ -78,14 +78,20 @@ export const storeMutants: readonly Mutant[] = [
   one('ledger/lua/reap.lua', "call('ZREM', hold_leases, unpack(ids))", '', 'ledger/reaping.ts'),
   one(
     'ledger/lua/admit.lua',
-    "if reaped == '1' and (reaping_may_help or gets_less) and not is_open() then return { 'reap', now } end",
-    '',
+    "if may_help or (gets_less and call('HEXISTS', hold_rows, id) == 0) then return { 'reap', now } end",
+    "if gets_less and call('HEXISTS', hold_rows, id) == 0 then return { 'reap', now } end",
     'ledger/reaping.ts',
   ),
   one(
     'ledger/lua/admit.lua',
-    "if reaped == '1' and (reaping_may_help or gets_less) and not is_open() then return { 'reap', now } end",
-    "if reaped == '1' then return { 'reap', now } end",
+    "if may_help or (gets_less and call('HEXISTS', hold_rows, id) == 0) then return { 'reap', now } end",
+    "if may_help then return { 'reap', now } end",
+    'ledger/reaping.ts',
+  ),
+  one(
+    'ledger/lua/admit.lua',
+    "if may_help or (gets_less and call('HEXISTS', hold_rows, id) == 0) then return { 'reap', now } end",
+    "if true then return { 'reap', now } end",
     'ledger/reaping.ts',
   ),
   one(
@@ -108,7 +114,7 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/lua/close.lua',
-    "if reaped ~= '2' and has_expired(now, tonumber(lease)) then return { 'reap', now } end",
+    "if reaped ~= '2' and has_expired(now, lease) then return { 'reap', now } end",
     '',
     'ledger/closing.ts',
   ),
@@ -146,7 +152,7 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/lua/settle.lua',
-    'if account.minute == minute and correction ~= 0 then',
+    'if number(last_minute) == minute and correction ~= 0 then',
     'if correction ~= 0 then',
     'ledger/limits.ts',
   ),
@@ -156,12 +162,7 @@ export const storeMutants: readonly Mutant[] = [
     'if correction ~= 0 then',
     'ledger/limits.ts',
   ),
-  one(
-    'ledger/lua/admit.lua',
-    'if short and is_open() then short = nil end',
-    '',
-    'ledger/ledger.ts',
-  ),
+  one('ledger/lua/admit.lua', 'if is_open then short = nil end', '', 'ledger/ledger.ts'),
   one(
     'ledger/lua/admit.lua',
     "if call('HSETNX', hold_rows, id, row) == 0 then",
@@ -188,7 +189,7 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/lua/settle.lua',
-    'sums = { open_field(key_id), int(account.open_of_key - 1) }',
+    'fields = { OPEN .. key_id, int(number(open_of_key) - 1) }',
     '',
     'ledger/ledger.ts',
   ),
@@ -221,8 +222,8 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/lua/identify.lua',
-    "account.status or '', key.tpm or -1,",
-    "account.status or '', key.rpm or -1,",
+    "status or '', key.tpm or -1,",
+    "status or '', key.rpm or -1,",
     'journeys/tokens-a-minute.ts',
   ),
   one(

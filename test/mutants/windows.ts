@@ -10,15 +10,15 @@ const renewals = 'ledger/renewals.ts'
 const budgets = 'ledger/budgets.ts'
 
 export const windowMutants: readonly Mutant[] = [
-  lua('prelude', 'if now < start or now >= ends then return nil end', '', renewals),
+  lua('calendar', 'if now < start or now >= ends then return nil end', '', renewals),
   lua(
-    'prelude',
+    'sums',
     'allowance.left, allowance.used = allowance.left - drawn, allowance.used + drawn',
     'allowance.left = allowance.left - drawn',
     renewals,
   ),
   lua(
-    'prelude',
+    'sums',
     'local drawn = paid > 0 and math.min(allowance.left, paid) or -math.min(allowance.used, -paid)',
     'local drawn = math.max(0, math.min(allowance.left, paid))',
     renewals,
@@ -41,25 +41,25 @@ export const windowMutants: readonly Mutant[] = [
   ),
   lua(
     'renew',
-    "if not account.id or account.status == 'suspended' then return { 'ok', now } end",
+    "if not account.id or status == 'suspended' then return { 'ok', now } end",
     "if not account.id then return { 'ok', now } end",
     renewals,
   ),
   lua(
     'admission',
-    'if not tokens then return had.left > 0 and may_take end',
-    'if not tokens then return had.left > 0 end',
+    "if not tokens then return left ~= '0' and may_take end",
+    "if not tokens then return left ~= '0' end",
     renewals,
   ),
   lua(
     'admission',
-    "return is_over or had.plan ~= '' or may_take or tokens - had.used > had.left",
-    "return is_over or had.plan ~= '' or may_take",
+    "return is_over or plan ~= '' or may_take or tokens - tonumber(used) > tonumber(left)",
+    "return is_over or plan ~= '' or may_take",
     renewals,
   ),
   lua(
     'admission',
-    "return is_over or had.plan ~= '' or may_take or tokens - had.used > had.left",
+    "return is_over or plan ~= '' or may_take or tokens - tonumber(used) > tonumber(left)",
     'return true',
     renewals,
   ),
@@ -81,7 +81,7 @@ export const windowMutants: readonly Mutant[] = [
   ),
   lua('budgets', 'budgets.left = math.min(budgets.left, budget.left)', '', budgets),
   lua(
-    'budgets',
+    'windows',
     "return every and OF_KEY .. (key.budget_of or key.id) .. ':' .. every",
     "return every and OF_KEY .. key.id .. ':' .. every",
     budgets,
@@ -92,9 +92,9 @@ export const windowMutants: readonly Mutant[] = [
     '',
     budgets,
   ),
-  lua('budgets', 'if window.since == part.since then', 'if true then', budgets),
+  lua('budget_charges', 'if window.since == part.since then', 'if true then', budgets),
   lua(
-    'budgets',
+    'budget_charges',
     'counted, freed = math.max(0, due - part.tokens), math.max(0, held - part.tokens)',
     'counted, freed = math.max(0, due), math.max(0, held)',
     budgets,
@@ -105,12 +105,7 @@ export const windowMutants: readonly Mutant[] = [
     '',
     budgets,
   ),
-  lua(
-    'settle',
-    'hold_windows = running_windows(account, { id = key_id, budget = of_key[3], budget_of = of_key[4] })',
-    '',
-    budgets,
-  ),
+  lua('settle', 'hold_windows.account.since = of_account and of_account.since', '', budgets),
   lua('admit', 'take_budgets(account, budgets, amount)', '', budgets),
   lua(
     'extend',

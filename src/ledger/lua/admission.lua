@@ -19,16 +19,16 @@ local function listed(word, words)
 end
 
 -- Why this caller is refused, or nil.
-local function find_refusal(account, key, scope, now)
+local function find_refusal(status, key, scope, now)
   local seconds = now / 1000
   if key.revoked_at and key.revoked_at <= seconds then return 'api_key_revoked' end
   if key.expires_at and key.expires_at <= seconds then return 'api_key_expired' end
   if scope ~= '' and not listed(scope, key.scopes) then return 'insufficient_scope' end
-  if account.status == 'suspended' then return 'account_suspended' end
+  if status == 'suspended' then return 'account_suspended' end
   return nil
 end
 
--- Notes when the key was used. By pcall, so that the script goes on when Redis' memory is full and it refuses this write.
+-- Notes when the key was used. By pcall, so that the script goes on when Redis' memory is full and refuses this write.
 local function touch_key(key_name, key, now)
   local seconds = math.floor(now / 1000)
   if seconds - key.last_used_at >= 60 then
@@ -36,15 +36,16 @@ local function touch_key(key_name, key, now)
   end
 end
 
--- Whether renew.lua has something to do. It is cheap, and may ask in vain once. It must not ask in vain twice, because then
--- each admission would take three flights. So if the allowance is to become smaller, it asks only while something is
--- available that can be taken; renew.lua has left the allowance without a plan if some of it was reserved.
+-- Whether renew.lua has something to do. It must not ask for that in vain twice: each admission would take three
+-- flights. So if the allowance can only become smaller, this asks while something is available that can be taken. An
+-- allowance that renew.lua could not take back in full, because open holds have reserved it, has no plan.
 local function needs_renewal(account, offer, now)
-  local tokens, had = tonumber(match(offer, '^%d+')), account.allowance
-  if not had then return tokens ~= nil end
-  local is_over = now >= had.ends
-  if not is_over and had.plan == account.plan then return false end
+  local tokens = tonumber(match(offer, '^%d+'))
+  local left, used, ends, plan = match(account.allowance_text or '', '^(%d+) (%d+) (%d+) (.*)$')
+  if not left then return tokens ~= nil end
+  local is_over = now >= tonumber(ends)
+  if not is_over and plan == account.plan then return false end
   local may_take = available_of(account) > 0
-  if not tokens then return had.left > 0 and may_take end
-  return is_over or had.plan ~= '' or may_take or tokens - had.used > had.left
+  if not tokens then return left ~= '0' and may_take end
+  return is_over or plan ~= '' or may_take or tokens - tonumber(used) > tonumber(left)
 end

@@ -1,5 +1,5 @@
--- Purpose: closes an account for ever, before its rows are deleted: it is suspended, and nothing more can be credited to
--- it, stored for it, or written into its row. Calling it again has no further effect.
+-- Purpose: closes an account for ever, before its rows are deleted: it is suspended, and nothing more can be credited
+-- to it, stored for it, or written into its row. Calling it again has no further effect.
 -- KEYS: account, hold leases, hold rows, journal
 -- ARGV: 1 `<lease ms> <reaped>`, as ARGV 1 of admit begins; 2 '1' = also an account that has or owes tokens
 -- Reply: ok, now | reap, now: reap.lua has to be called first | account_not_found, now
@@ -10,8 +10,9 @@ local is_forfeited = ARGV[2] == '1'
 
 local now = now_ms()
 local account = read_account()
+account.allowance = read_allowance(account)
 if not account.id then return { 'account_not_found', now } end
-if reaped ~= '2' and has_expired(now, tonumber(lease)) then return { 'reap', now } end
+if reaped ~= '2' and has_expired(now, lease) then return { 'reap', now } end
 local balance = account.granted - account.spent
 local is_closed = call('HEXISTS', account_key, 'closed_at') == 1
 -- The rest of an allowance does not count as money of the account: nobody has paid for it.

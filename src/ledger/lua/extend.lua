@@ -1,7 +1,8 @@
 -- Purpose: makes an open hold larger for a stream that goes on, stores what it has used so far, and renews its lease.
 -- The call names the most that the hold shall have in all: so repeated calls never add more than that.
 -- KEYS: account, hold leases, hold rows, journal, key
--- ARGV: 1 `<lease ms> <reaped> <renewed>`, as ARGV 1 of admit is; 2 `<hold id> <charge> <prompt> <cached> <completion>`, as at a checkpoint;
+-- ARGV: 1 `<lease ms> <reaped> <renewed>`, as ARGV 1 of admit is;
+--       2 `<hold id> <charge> <prompt> <cached> <completion>`, as at a checkpoint;
 --       3 `<amount in all> <least> <shares>`: one call adds at most an equal share of what is available, or `least` if
 --         that is more. The amount includes what a reaping of this hold has charged;
 --       4 `<start> <end>` of the day, the week and the month that budgets go by
@@ -13,15 +14,29 @@ local key_key, windows = KEYS[5], ARGV[4]
 local lease, reaped = match(ARGV[1], '^(%d+) (%d)')
 local id, progress = match(ARGV[2], '^(%S+) (.+)$')
 local in_all, least, shares = match(ARGV[3], '^(%d+) (%d+) (%d+)$')
-in_all, least, shares, lease = number(in_all), number(least), number(shares), number(lease)
+in_all, least, shares = number(in_all), number(least), number(shares)
+
+-- Adds `amount`, by which the hold grows, to what is used of each budget. The operator may have taken a budget away
+-- since the hold was made: its window, if it still runs, counts the growth all the same.
+local function take_more(account, budgets, hold_windows, amount)
+  take_budgets(account, budgets, amount)
+  for _, who in ipairs(hold_windows and { 'account', 'key' } or {}) do
+    local part = hold_windows[who]
+    local window = part.since and not budgets[who] and read_window(account, part.field)
+    if window and window.since == part.since then
+      window.used, window.is_changed = math.min(MAX_AMOUNT, window.used + amount), true
+    end
+  end
+end
 
 local now = now_ms()
-local account = read_account()
+local account, status, budget, window = read_account('status', 'budget', 'window')
+account.budget, account.window_text = budget, window
 if not account.id then return { 'gone', now } end
 if reaped == '0' and has_expired(now, lease) then return { 'reap', now } end
 local row = call('HGET', hold_rows, id)
 if not row then return { 'gone', now } end
-if account.status == 'suspended' then return { 'account_suspended', now } end
+if status == 'suspended' then return { 'account_suspended', now } end
 local held, tail = match(row, '^(%d+) %d+ %d+ %d+ %d+ (.*)$')
 held = number(held)
 local hold_windows = read_hold_windows(tail)
@@ -32,7 +47,7 @@ local key = { id = of_key, budget = of_key and call('HGET', key_key, 'budget') }
 if key.budget and match(key.budget, '%a*$') ~= every then key.budget = nil end
 local budgets = find_budgets(account, key, windows, now)
 if not budgets then return { 'clock', now } end
-local charged = read_reaped(call('HGET', settled_of(id), id)).charge
+local charged = number(match(call('HGET', settled_of(id), id) or '', '^r (%d+)'))
 local available = math.min(available_of(account), budgets.left)
 local missing = math.max(0, in_all - charged - held)
 local added = math.min(missing, math.max(least, math.floor(available / shares)), available)
@@ -44,8 +59,10 @@ if added > 0 then
   take_more(account, budgets, hold_windows, added)
   tail = with_hold_windows(tail, budgets, hold_windows, held)
   account.reserved = account.reserved + added
-  call('HSET', account_key, 'reserved', int(account.reserved), unpack(changed_fields(account)))
+  local fields = {}
+  add_windows(account, fields)
+  call('HSET', account_key, 'reserved', int(account.reserved), unpack(fields))
 end
 call('HSET', hold_rows, id, int(held + added) .. ' ' .. progress .. ' ' .. tail)
-call('ZADD', hold_leases, int(now + lease), id)
+call('ZADD', hold_leases, int(now + tonumber(lease)), id)
 return { 'ok', now, int(charged + held + added), int(available - added) }

@@ -5,8 +5,9 @@
 --         checked, and an allowance whose window has ended has to be renewed;
 --       4 if the operator asks, what ARGV 8 of admit is; else ''
 -- Reply: ok, now, account id, name, plan, key id, key's models, granted, spent, reserved, owed, status,
---          the key's own limit of tokens a minute (-1 = none), and as the row has them or '': allowance, budget, its window;
---          the key's budget and its window, or '': only if the operator asks
+--          the key's own limit of tokens a minute (-1 = none),
+--          and as the row has them, or '': allowance, budget, its window;
+--          if the operator asks, the key's budget and its window, else ''
 --      | reap, now: reap.lua has to be called first | renew, now: renew.lua has to be called first
 --      | plan, now, actual | <error code>, now, account id, key id (an unknown key has neither)
 
@@ -15,33 +16,33 @@ local lease, reaped, renewed = match(ARGV[1], '^(%d+) (%d) (%d)$')
 local scope, is_operator, plan, offer = ARGV[2], ARGV[3] ~= '', string.sub(ARGV[3], 2), ARGV[4]
 
 local now = now_ms()
-local account = read_account()
+local account, name, status, actual_plan, budget, window =
+  read_account('name', 'status', 'plan', 'budget', 'window')
+account.plan = actual_plan or 'default'
 local key = is_operator and { models = '*' } or read_key(key_key)
 if not account.id and is_operator then return { 'account_not_found', now } end
 if not account.id or (not is_operator and not key.id) then return { 'invalid_api_key', now } end
 if is_operator and account.plan ~= plan then return { 'plan', now, account.plan } end
-local refusal = not is_operator and find_refusal(account, key, scope, now)
+local refusal = not is_operator and find_refusal(status, key, scope, now)
 if refusal then return { refusal, now, account.id, key.id } end
 -- A caller waits for one reaping at most. An operator is shown the account without any expired hold.
 local may_reap = reaped == '0' or (is_operator and reaped == '1')
-if may_reap and has_expired(now, tonumber(lease)) then return { 'reap', now } end
-if is_operator and renewed == '0' and account.status ~= 'suspended' and needs_renewal(account, offer, now) then
+if may_reap and has_expired(now, lease) then return { 'reap', now } end
+if is_operator and renewed == '0' and status ~= 'suspended' and needs_renewal(account, offer, now) then
   return { 'renew', now }
 end
 
-local key_budget, key_window = '', nil
+local key_budget, key_window = '', ''
 if is_operator then
   local found = call('HMGET', key_key, 'id', 'budget', 'budget_of')
   local field = field_of({ id = found[1], budget = found[2], budget_of = found[3] })
-  if field then key_budget, key_window = found[2], read_window(account, field) end
+  if field then key_budget, key_window = found[2], call('HGET', account_key, field) or '' end
 else
   touch_key(key_key, key, now)
 end
 return {
-  'ok', now, account.id, account.name, account.plan, key.id or '', key.models,
+  'ok', now, account.id, name or '', account.plan, key.id or '', key.models,
   int(account.granted), int(account.spent), int(account.reserved), int(account.owed),
-  account.status or '', key.tpm or -1,
-  account.allowance and allowance_text(account.allowance) or '', account.budget or '',
-  account.window_text or '',
-  key_budget, key_window and window_text(key_window) or '',
+  status or '', key.tpm or -1,
+  account.allowance_text or '', budget or '', window or '', key_budget, key_window,
 }

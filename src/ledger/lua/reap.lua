@@ -46,7 +46,7 @@ local function write_reaping(charge, hour, day)
     call('HSET', charge.settled, counted_field(charge.id), charge.counted_in_all)
   end
   call('EXPIRE', charge.settled, MARK_SECONDS)
-  call('HINCRBY', account_key, open_field(charge.key_id), -1)
+  call('HINCRBY', account_key, OPEN .. charge.key_id, -1)
   write_charge(charge)
   -- Read only now, because the holds before this one may have written the same sums.
   read_usage(hour, day, charge)
@@ -60,6 +60,7 @@ if #ids == 0 or uptime_ms() < lease then return { 'ok', now, 0, 0 } end
 local more = #ids > AT_ONCE
 if more then ids[#ids] = nil end
 local account = read_account()
+account.allowance = read_allowance(account)
 local hour, day = usage_keys(now)
 -- Reads these keys for one reason: while their slot moves, Redis must refuse the script before its first write.
 call('EXISTS', hour, day)
@@ -75,5 +76,7 @@ call('ZREM', hold_leases, unpack(ids))
 call('HDEL', hold_rows, unpack(ids))
 for _, charge in ipairs(charges) do write_reaping(charge, hour, day) end
 write_repayment(repaid)
-write_sums(account)
+local fields = {}
+add_windows(account, fields)
+write_sums(account, fields)
 return { 'ok', now, #ids, more and 1 or 0 }

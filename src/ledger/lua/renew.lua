@@ -63,13 +63,14 @@ local function write_renewal(account, renewal)
       'balance', int(renewal.balance), 'allowance', int(renewal.drawn), 'meta', '{}')
   end
   write_repayment(renewal.repaid)
-  write_sums(account)
+  write_sums(account, { 'granted', int(account.granted) })
 end
 
 local now = now_ms()
-local account = read_account()
+local account, status, actual_plan = read_account('status', 'plan')
+account.plan, account.allowance = actual_plan or 'default', read_allowance(account)
 if account.plan ~= plan then return { 'plan', now, account.plan } end
-if not account.id or account.status == 'suspended' then return { 'ok', now } end
+if not account.id or status == 'suspended' then return { 'ok', now } end
 local renewal = find_renewal(account, offer, now)
 if renewal == 'clock' then return { 'clock', now } end
 if renewal then

@@ -1,5 +1,5 @@
--- Purpose: ends the books of a closed account, once no hold of it is open: one adjustment takes what it has, or pays what
--- it owes. After this, nothing is charged to it any more. Calling it again has no further effect.
+-- Purpose: ends the books of a closed account, once no hold of it is open: one adjustment takes what it has, or pays
+-- what it owes. After this, nothing is charged to it any more. Calling it again has no further effect.
 -- KEYS: account, hold leases, hold rows, journal
 -- ARGV: 1 `<lease ms> <reaped>`, as ARGV 1 of admit begins; 2 meta of the adjustment
 -- Reply: ok, now | reap, now: reap.lua has to be called first
@@ -10,10 +10,11 @@ local meta = ARGV[2]
 
 local now = now_ms()
 if call('HEXISTS', account_key, 'closed_at') == 0 then return { 'account_not_found', now } end
-if reaped ~= '2' and has_expired(now, tonumber(lease)) then return { 'reap', now } end
+if reaped ~= '2' and has_expired(now, lease) then return { 'reap', now } end
 local open = call('HLEN', hold_rows)
 if open > 0 then return { 'held', now, open } end
 local account = read_account()
+account.allowance = read_allowance(account)
 
 -- A deletion makes room, so it goes on when Redis' memory is full.
 write_when_full()
@@ -25,7 +26,7 @@ if amount ~= 0 then
   local drawn = draw_beyond_balance(account)
   local balance = account.granted - account.spent
   local repaid = book_repayment(account)
-  write_sums(account)
+  write_sums(account, { 'granted', int(account.granted) })
   call('XADD', journal, '*', 'type', 'adjustment', 'amount', int(amount), 'balance', int(balance), 'meta', meta,
     'allowance', int(drawn))
   write_repayment(repaid)
