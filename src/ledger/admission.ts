@@ -158,14 +158,14 @@ export class Admission {
         isRenewed = await this.#renew(ref, call)
       } else {
         this.#learn(ref, reply)
-        // What was renewed was the allowance of another plan or window.
+        // If the allowance was renewed, it was that of another plan or window.
         isRenewed = false
       }
     }
     throw tooManyRounds()
   }
 
-  /** Resolves with whether the allowance is renewed, as far as this call goes. */
+  /** Resolves with true when the script need not ask for a renewal again; with false when plan or windows were wrong. */
   async #renew(ref: string, { mayGoOn }: { readonly mayGoOn?: boolean }): Promise<boolean> {
     const context = this.#contextOf(ref)
     const args = [context.planName, offerWords(context)]
