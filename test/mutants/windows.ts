@@ -35,6 +35,12 @@ export const windowMutants: readonly Mutant[] = [
   lua('renew', 'renewal.repaid = book_repayment(account)', '', renewals),
   lua(
     'renew',
+    "if renewal == 'clock' then return { 'clock', now } end",
+    "if renewal == 'clock' then return { 'ok', now } end",
+    renewals,
+  ),
+  lua(
+    'renew',
     "if account.plan ~= plan then return { 'plan', now, account.plan } end",
     '',
     renewals,
