@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { ping } from '../src/redis/embedded/child.ts'
 import { findRedisServer } from '../src/redis/embedded/find.ts'
-import { otherCores, start } from './processes.ts'
+import { otherCores, start, stop } from './processes.ts'
 
 export interface Redis {
   readonly pid: number
@@ -17,6 +17,8 @@ export interface Redis {
   commands(): Promise<RedisCommands>
   /** The memory of Redis' data, and of the structures that hold it. */
   bytes(): Promise<number>
+  /** Resolves when it has ended. */
+  stop(): Promise<void>
 }
 
 export interface RedisCommands {
@@ -28,7 +30,8 @@ export interface RedisCommands {
   readonly scriptMicros: number
 }
 
-export async function startRedis(folder: string): Promise<Redis> {
+/** `under`: a program that runs it, with its arguments. */
+export async function startRedis(folder: string, under: readonly string[] = []): Promise<Redis> {
   mkdirSync(join(folder, 'redis'))
   const server = await findRedisServer(folder, { log: { info: () => undefined } })
   const socket = join(folder, 'redis.sock')
@@ -43,8 +46,8 @@ export async function startRedis(folder: string): Promise<Redis> {
     '--dir',
     join(folder, 'redis'),
   ]
-  const child = start([server, ...options, ...kept], { core: otherCores })
-  const deadline = performance.now() + 10_000
+  const child = start([...under, server, ...options, ...kept], { core: otherCores })
+  const deadline = performance.now() + 30_000
   while (!(await ping(socket))) {
     if (performance.now() > deadline) throw new Error('redis-server did not start')
     await wait(20)
@@ -56,6 +59,7 @@ export async function startRedis(folder: string): Promise<Redis> {
     version,
     commands: () => readCommands(socket),
     bytes: async () => Number(/used_memory:(\d+)/.exec(await info(socket, 'memory'))?.[1]),
+    stop: () => stop(child),
   }
 }
 

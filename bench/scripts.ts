@@ -1,6 +1,7 @@
 // `npm run bench:redis`: what each script of a request costs Redis: its commands, and the time it runs. Then what a whole
 // request costs Redis in CPU, with reading, writing and the append-only file. There is no gateway, only its ledger. Takes
-// half a minute; writes nothing.
+// half a minute; writes nothing. With `--instructions` it counts instead how many instructions Redis executes for a whole
+// request, which needs Valgrind and is about the same in each run.
 
 import { join } from 'node:path'
 import { createAccounts } from '../src/accounts/accounts.ts'
@@ -14,37 +15,22 @@ import type { RedisLink } from '../src/redis/connect.ts'
 import { endHold, makeHold, plan } from './fill.ts'
 import type { Caller } from './fill.ts'
 import { folder, run, say } from './ground.ts'
+import { instructionsOf } from './instructions.ts'
 import { cpuSeconds } from './processes.ts'
 import { startRedis } from './redis.ts'
-import type { RedisCommands } from './redis.ts'
+import type { Redis, RedisCommands } from './redis.ts'
 import { median } from './report.ts'
 
 const accountCount = 10
-/** Holds that are open at once. */
+/** Holds that are open at once, in each round. */
 const atOnce = 32
 const warmUps = 50
 const rounds = 400
 
 async function main(): Promise<void> {
+  if (process.argv.includes('--instructions')) return countInstructions()
   const redis = await startRedis(folder)
-  const link = await connect(
-    { kind: 'single', host: '', port: 0, path: redis.socket, db: 0 },
-    { commandTimeoutMs: 10_000 },
-  )
-  const ledger = await createLedger({
-    link,
-    spoolDir: join(folder, 'spool'),
-    leaseMs: 30_000,
-    plans: () => new Map([['default', plan]]),
-  })
-  const callers: Caller[] = []
-  for (let n = 0; n < accountCount; n++) callers.push(await makeCaller(link, ledger, n))
-  const callerOf = (n: number) => callers[n % accountCount] as Caller
-  const all = Array.from({ length: atOnce }, (_, n) => n)
-  const admitAll = () => Promise.all(all.map((n) => makeHold(ledger, callerOf(n))))
-  const settleAll = (holds: readonly Hold[]) =>
-    Promise.all(holds.map((hold) => endHold(ledger, hold)))
-
+  const { admitAll, settleAll, close } = await openLedger(redis, folder)
   const found = { admit: [] as Cost[], settle: [] as Cost[] }
   for (let round = 0; round < warmUps + rounds; round++) {
     const start = await redis.commands()
@@ -64,9 +50,44 @@ async function main(): Promise<void> {
   const before = cpuSeconds([redis.pid])
   for (let round = 0; round < rounds; round++) await settleAll(await admitAll())
   const cpuMicros = ((cpuSeconds([redis.pid]) - before) * 1e6) / (rounds * atOnce)
-  await ledger.close()
-  await link.close()
+  await close()
   print(costs, cpuMicros)
+}
+
+async function countInstructions(): Promise<void> {
+  const count = await instructionsOf(folder, atOnce, async (redis, own, rounds) => {
+    const { admitAll, settleAll, close } = await openLedger(redis, own)
+    for (let round = 0; round < rounds; round++) await settleAll(await admitAll())
+    await close()
+  })
+  if (count === undefined) return say('There is no valgrind here, so no instructions are counted.')
+  say(`Redis executes ${Math.round(count).toLocaleString('en')} instructions for a request.`)
+}
+
+/** A ledger with all callers. */
+async function openLedger(redis: Redis, folder: string) {
+  const link = await connect(
+    { kind: 'single', host: '', port: 0, path: redis.socket, db: 0 },
+    { commandTimeoutMs: 30_000 },
+  )
+  const ledger = await createLedger({
+    link,
+    spoolDir: join(folder, 'spool'),
+    leaseMs: 30_000,
+    plans: () => new Map([['default', plan]]),
+  })
+  const callers: Caller[] = []
+  for (let n = 0; n < accountCount; n++) callers.push(await makeCaller(link, ledger, n))
+  const callerOf = (n: number) => callers[n % accountCount] as Caller
+  const all = Array.from({ length: atOnce }, (_, n) => n)
+  return {
+    admitAll: () => Promise.all(all.map((n) => makeHold(ledger, callerOf(n)))),
+    settleAll: (holds: readonly Hold[]) => Promise.all(holds.map((hold) => endHold(ledger, hold))),
+    async close() {
+      await ledger.close()
+      await link.close()
+    },
+  }
 }
 
 async function makeCaller(link: RedisLink, ledger: Ledger, n: number): Promise<Caller> {

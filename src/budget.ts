@@ -1,6 +1,6 @@
 // Budgets, as operators set and see them and as rows in Redis have them: what may be spent in a day, a week or a month.
 // An account or a key that has one has it in the field `budget` of its row. The windows that run now are in the account's
-// row, those of its keys too. lua/budgets.lua of the ledger counts in them.
+// row, those of its keys too. lua/budgets.lua and lua/budget_charges.lua of the ledger count in them.
 
 export const everies = ['day', 'week', 'month'] as const
 

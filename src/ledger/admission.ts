@@ -1,14 +1,15 @@
 // Calls the scripts that a request waits for, while the gate is open: identify and admit before it begins, extend when a
 // stream in slices has used most of its hold. A script is called again when it needs the limits of another plan or the
-// windows of another day, or must reap more holds first. A script's refusal is thrown as the error of its code; any unclear
-// reply is thrown as ledger_unavailable. admit.ts and identify.ts say what the scripts are asked, and read their replies.
+// windows of another day, and when holds had to be reaped or the allowance renewed first, by scripts of their own. A script's
+// refusal is thrown as the error of its code; any unclear reply is thrown as ledger_unavailable. admit.ts and identify.ts
+// say what the scripts are asked, and read their replies.
 
 import type { Plan } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
 import { accountKeys, keys } from '../redis/keys.ts'
-import { isUnclear, numberAt, textAt, unavailable } from '../redis/scripts.ts'
+import { isUnclear, textAt, unavailable, wasRefused } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
-import { admitCall, extendCall, reopenCall } from './admit.ts'
+import { admitCall, extendCall, offerWords, reopenCall } from './admit.ts'
 import type { AdmitRequest, AskedAgain, CallContext, Extension, IdentifyRequest } from './admit.ts'
 import type { Gate } from './gate.ts'
 import type { Hold } from './hold.ts'
@@ -16,6 +17,8 @@ import { identifyCall } from './identify.ts'
 import type { AccountIdentity } from './identify.ts'
 import { maxRounds, tooManyRounds } from './library.ts'
 import type { LedgerScripts, LedgerWords } from './library.ts'
+import { createReap } from './reaping.ts'
+import type { Reap, Reaped } from './reaping.ts'
 import type { Spool } from './spool.ts'
 import type { Windows } from './windows.ts'
 
@@ -45,6 +48,8 @@ interface ScriptCall<Script extends AdmissionScript, Answer> {
   /** The script's ARGV after the first, made anew for each call. */
   words(context: CallContext): readonly string[]
   read(reply: Reply<AnswerOf<Script>>): Answer
+  /** Whether the call goes on with the old allowance when Redis refuses to renew it: its memory may be full. */
+  readonly mayGoOn?: boolean
 }
 
 type KeyOfCaller = Pick<IdentifyRequest, 'ref' | 'hmac'>
@@ -52,9 +57,11 @@ type KeyOfCaller = Pick<IdentifyRequest, 'ref' | 'hmac'>
 export class Admission {
   readonly #options: AdmissionOptions
   readonly #guesses = createPlanGuesses()
+  readonly #reap: Reap
 
   constructor(options: AdmissionOptions) {
     this.#options = options
+    this.#reap = createReap(options)
   }
 
   // Arrow functions, because the ledger has them as its own methods.
@@ -67,8 +74,8 @@ export class Admission {
   }
 
   /**
-   * Reaps expired holds and renews the allowance, then returns what the account has. For operators: no key is checked.
-   * `hmac`: of the key whose budget is wanted, too.
+   * Reaps expired holds and renews the allowance, then returns what the account has. While Redis refuses to write, the
+   * allowance stays as it is. For operators: no key is checked. `hmac`: of the key whose budget is wanted, too.
    */
   look(ref: string, hmac = '-'): Promise<AccountIdentity> {
     return this.#identify({ ref, hmac, scope: '' }, true)
@@ -134,22 +141,49 @@ export class Admission {
     { ref, hmac }: KeyOfCaller,
     call: ScriptCall<Script, Answer>,
   ): Promise<Answer> {
-    const { scripts, leaseMs, windows, onReaped } = this.#options
+    const { scripts, leaseMs } = this.#options
     const names = [...accountKeys(ref), keys.key(ref, hmac)]
+    let reaped: Reaped = 0
+    let isRenewed = false
     for (let round = 0; round < maxRounds; round++) {
-      const args = [`${leaseMs}`, ...call.words(this.#contextOf(ref))]
-      const reply = await scripts.run(call.script, names, args)
-      if (reply.word === 'plan') {
-        this.#guesses.set(ref, textAt(reply, 2))
-      } else if (reply.word === 'clock') {
-        windows.learn(reply.nowMs)
+      const done = `${leaseMs} ${reaped} ${isRenewed ? 1 : 0}`
+      const reply = await scripts.run(call.script, names, [
+        done,
+        ...call.words(this.#contextOf(ref)),
+      ])
+      if (isAnswer<Script>(reply)) return call.read(reply)
+      if (reply.word === 'reap') {
+        reaped = await this.#reap(ref)
+      } else if (reply.word === 'renew') {
+        isRenewed = await this.#renew(ref, call)
       } else {
-        const reaped = numberAt(reply, 2)
-        if (reaped > 0) onReaped(reaped)
-        if (isAnswer<Script>(reply)) return call.read(reply)
+        this.#learn(ref, reply)
+        // If the allowance was renewed, it was that of another plan or window.
+        isRenewed = false
       }
     }
     throw tooManyRounds()
+  }
+
+  /** Resolves with true when the script need not ask for a renewal again; with false when plan or windows were wrong. */
+  async #renew(ref: string, { mayGoOn }: { readonly mayGoOn?: boolean }): Promise<boolean> {
+    const context = this.#contextOf(ref)
+    const args = [context.planName, offerWords(context)]
+    try {
+      const reply = await this.#options.scripts.run('renew', accountKeys(ref), args)
+      if (reply.word === 'ok') return true
+      this.#learn(ref, reply)
+      return false
+    } catch (error) {
+      if (mayGoOn && wasRefused(error)) return true
+      throw error
+    }
+  }
+
+  /** What the next call has to say otherwise: the plan, or the windows. */
+  #learn(ref: string, reply: Reply): void {
+    if (reply.word === 'plan') this.#guesses.set(ref, textAt(reply, 2))
+    else this.#options.windows.learn(reply.nowMs)
   }
 
   #contextOf(ref: string): CallContext {
@@ -164,8 +198,10 @@ export class Admission {
 function isAnswer<Script extends AdmissionScript>(
   reply: Reply<LedgerWords[Script]>,
 ): reply is Reply<AnswerOf<Script>> {
-  return reply.word !== 'again'
+  return !askingAgain.has(reply.word)
 }
+
+const askingAgain: ReadonlySet<string> = new Set<AskedAgain>(['reap', 'renew', 'plan', 'clock'])
 
 /** Accounts with a guess. Beyond this number, the guess that was unused for longest is dropped. */
 const maxGuesses = 10_000

@@ -1,6 +1,6 @@
 // Both sides of admit.lua and of extend.lua: what a request or a hold asks of them, and their replies as a hold, or as the
 // error for the client. Only this file knows the positions in their arguments and replies, except for the first argument
-// and the first three values of a reply. admission.ts decides when and how often the scripts are called.
+// and the first two values of a reply. admission.ts decides when and how often the scripts are called.
 
 import type { Plan, Price } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
@@ -60,7 +60,7 @@ export interface CallContext {
 }
 
 /** The words that ask for one more call. */
-export type AskedAgain = 'again' | 'plan' | 'clock'
+export type AskedAgain = 'reap' | 'renew' | 'plan' | 'clock'
 
 type Answered<Script extends 'admit' | 'extend'> = Reply<Exclude<LedgerWords[Script], AskedAgain>>
 
@@ -159,13 +159,13 @@ function readAdmitAnswer(reply: Answered<'admit'>, request: Refusable): AdmitAns
   if (word === 'ok') return granted(reply)
   const error = refusalOf(word, reply, request)
   // Of an unknown key, the reply says nothing more.
-  if (reply.values.length <= 3) return { word, error, owed: 0, mayBeTooEarly: false }
-  const isHeld = numberAt(reply, 14) > 0
+  if (reply.values.length <= 2) return { word, error, owed: 0, mayBeTooEarly: false }
+  const isHeld = numberAt(reply, 13) > 0
   const mayBeTooEarly =
     word === 'concurrency_limit_exceeded' ||
     (word === 'budget_exceeded' && isHeld) ||
     (word === 'insufficient_balance' && whatIn(reply) === 'held')
-  return { word, error, owed: numberAt(reply, 11), mayBeTooEarly }
+  return { word, error, owed: numberAt(reply, 10), mayBeTooEarly }
 }
 
 function granted(reply: Reply) {
@@ -173,29 +173,29 @@ function granted(reply: Reply) {
     word: 'ok' as const,
     limits: limitsOf(reply),
     /** Balance tokens. */
-    amount: numberAt(reply, 7),
+    amount: numberAt(reply, 6),
     /** Of a hold that was opened again: what its reaping has charged. */
-    chargedBefore: numberAt(reply, 8),
-    accountId: textAt(reply, 9),
-    accountName: textAt(reply, 10),
-    plan: textAt(reply, 11),
-    keyId: textAt(reply, 12),
-    owed: numberAt(reply, 13),
+    chargedBefore: numberAt(reply, 7),
+    accountId: textAt(reply, 8),
+    accountName: textAt(reply, 9),
+    plan: textAt(reply, 10),
+    keyId: textAt(reply, 11),
+    owed: numberAt(reply, 12),
     /** The lower one of the account's and the key's limit of tokens a minute: the request counts as no more than this. */
-    mostTokens: mostAt(reply, 14),
+    mostTokens: mostAt(reply, 13),
     /** In shadow mode: the error with which it would have been refused. */
-    wouldRefuse: excusable.find((code) => code === textAt(reply, 15)),
+    wouldRefuse: excusable.find((code) => code === textAt(reply, 14)),
     /** Balance tokens that were available before this hold. */
-    available: numberAt(reply, 16),
-    keyHasLimits: numberAt(reply, 17) > 0,
+    available: numberAt(reply, 15),
+    keyHasLimits: numberAt(reply, 16) > 0,
     nowMs: reply.nowMs,
   }
 }
 
 function refusalOf(word: AdmitRefused['word'], reply: Reply, request: Refusable): GatewayError {
   if (word === 'released') return unavailable(new Error('The hold has ended before it was made'))
-  if (reply.values.length <= 3) return new GatewayError(word)
-  const known = { limits: limitsOf(reply), caller: callerOf(reply, 9) }
+  if (reply.values.length <= 2) return new GatewayError(word)
+  const known = { limits: limitsOf(reply), caller: callerOf(reply, 8) }
   switch (word) {
     case 'rate_limit_exceeded':
       return new GatewayError(word, { ...known, ...tooMany(whatIn(reply), known.limits) })
@@ -206,7 +206,7 @@ function refusalOf(word: AdmitRefused['word'], reply: Reply, request: Refusable)
     case 'budget_exceeded':
       return new GatewayError(word, { ...known, ...overBudget(reply, request) })
     case 'invalid_parameter':
-      return new GatewayError(word, { ...known, ...request.neverFits?.(mostAt(reply, 12)) })
+      return new GatewayError(word, { ...known, ...request.neverFits?.(mostAt(reply, 11)) })
     default:
       return new GatewayError(word, known)
   }
@@ -220,16 +220,16 @@ function tooMany(count: string, { requests, tokens }: LimitStates): ErrorDetails
 
 /** While the account owes something, nothing is available. */
 function shortage(reply: Reply, { min }: Refusable): ErrorDetails {
-  const [available, owed] = [numberAt(reply, 8), numberAt(reply, 11)]
+  const [available, owed] = [numberAt(reply, 7), numberAt(reply, 10)]
   const message = `The account owes ${owed} tokens for earlier requests. Top it up by more than that.`
   return { shortage: { available, needed: wholeAmount(min), owed }, ...(owed > 0 && { message }) }
 }
 
 function overBudget(reply: Reply, { min }: Refusable): ErrorDetails {
   const [available, owed, renewsAtMs] = [
-    numberAt(reply, 8),
-    numberAt(reply, 11),
-    numberAt(reply, 13),
+    numberAt(reply, 7),
+    numberAt(reply, 10),
+    numberAt(reply, 12),
   ]
   const at = new Date(renewsAtMs).toISOString().replace('.000Z', 'Z')
   const message = `The budget of the ${whatIn(reply)} does not cover this request. It is renewed at ${at}.`
@@ -238,18 +238,18 @@ function overBudget(reply: Reply, { min }: Refusable): ErrorDetails {
 }
 
 /** What was reached: `requests` or `tokens` a minute; `account` or `key`, of concurrency or of a budget; `held` or `balance`, of money. */
-const whatIn = (reply: Reply): string => textAt(reply, 7)
+const whatIn = (reply: Reply): string => textAt(reply, 6)
 
 const minuteMs = 60_000
 
-/** Positions 3 to 6 of a reply, granted or refused; -1 is no limit. */
+/** Positions 2 to 5 of a reply, granted or refused; -1 is no limit. */
 function limitsOf(reply: Reply): LimitStates {
   const resetMs = minuteMs - (reply.nowMs % minuteMs)
   const count = (at: number): LimitState | undefined => {
     const limit = numberAt(reply, at)
     return limit < 0 ? undefined : { limit, remaining: numberAt(reply, at + 1), resetMs }
   }
-  return { requests: count(3), tokens: count(5) }
+  return { requests: count(2), tokens: count(4) }
 }
 
 function mostAt(reply: Reply, at: number): number {
@@ -283,7 +283,7 @@ export function extendCall(hold: Hold, { amount, least }: Extension) {
     read(reply: Answered<'extend'>): ExtendAnswer {
       const { word } = reply
       if (word !== 'ok') return { word }
-      return { word, amount: numberAt(reply, 3), available: numberAt(reply, 4) }
+      return { word, amount: numberAt(reply, 2), available: numberAt(reply, 3) }
     },
   }
 }

@@ -1,5 +1,5 @@
-// Reads the texts of allowances and budgets that scripts have written in rows and journal (lua/prelude.lua,
-// lua/budgets.lua), and compares the windows of an account with them.
+// Reads the texts of allowances and budgets that scripts have written in rows and journal (lua/sums.lua,
+// lua/windows.lua), and compares the windows of an account with them.
 
 import { accountWindow, keyWindows, parseWindow } from '../budget.ts'
 

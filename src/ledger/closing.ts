@@ -8,6 +8,8 @@ import type { Reply } from '../redis/scripts.ts'
 import type { Gate } from './gate.ts'
 import { maxRounds, tooManyRounds } from './library.ts'
 import type { LedgerScripts } from './library.ts'
+import { createReap } from './reaping.ts'
+import type { Reaped } from './reaping.ts'
 
 export interface ClosingOptions {
   readonly scripts: LedgerScripts
@@ -22,17 +24,19 @@ export type Closing = ReturnType<typeof createClosing>
 export const writeOffNote = 'The account was deleted.'
 
 export function createClosing({ scripts, leaseMs, gate, onReaped }: ClosingOptions) {
+  const reap = createReap({ scripts, leaseMs, onReaped })
   const ask = async (
     script: 'close' | 'write_off',
     ref: string,
     argument: string,
   ): Promise<Reply> => {
     gate.pass()
+    let reaped: Reaped = 0
     for (let round = 0; round < maxRounds; round++) {
-      const reply = await scripts.run(script, accountKeys(ref), [`${leaseMs}`, argument])
-      const reaped = numberAt(reply, 2)
-      if (reaped > 0) onReaped(reaped)
-      if (reply.word !== 'again') return reply
+      const args = [`${leaseMs} ${reaped}`, argument]
+      const reply = await scripts.run(script, accountKeys(ref), args)
+      if (reply.word !== 'reap') return reply
+      reaped = await reap(ref)
     }
     throw tooManyRounds()
   }
@@ -47,13 +51,13 @@ export function createClosing({ scripts, leaseMs, gate, onReaped }: ClosingOptio
     async writeOff(ref: string): Promise<number> {
       const reply = await ask('write_off', ref, JSON.stringify({ note: writeOffNote }))
       if (reply.word === 'account_not_found') throw new GatewayError(reply.word)
-      return reply.word === 'held' ? numberAt(reply, 3) : 0
+      return reply.word === 'held' ? numberAt(reply, 2) : 0
     },
   }
 }
 
 function notEmpty(reply: Reply): GatewayError {
-  const [balance, reserved, owed] = [numberAt(reply, 3), numberAt(reply, 4), numberAt(reply, 5)]
+  const [balance, reserved, owed] = [numberAt(reply, 2), numberAt(reply, 3), numberAt(reply, 4)]
   const has =
     owed > 0
       ? `The account owes ${owed} tokens.`

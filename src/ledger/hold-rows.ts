@@ -1,5 +1,5 @@
 // What Redis has of a hold, read for those who do not have it in memory: a row while it is open, a mark once it is reaped
-// or settled. The scripts write both (lua/prelude.lua); nobody outside the ledger reads their texts.
+// or settled. The scripts write both (lua/admit.lua, lua/charges.lua); nobody outside the ledger reads their texts.
 
 import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'

@@ -20,39 +20,40 @@ export interface IdentifyRefused {
   readonly caller: RefusedCaller | undefined
 }
 
-/** A caller's key is checked. For the operator no key is checked, and an allowance whose window has ended is renewed. */
+/** A caller's key is checked. For the operator no key is checked, and an allowance whose window has ended has to be renewed. */
 export function identifyCall({ scope }: Pick<IdentifyRequest, 'scope'>, isOperator: boolean) {
   return {
     script: 'identify' as const,
+    mayGoOn: isOperator,
     words: (context: CallContext) =>
       isOperator ? [scope, `=${context.planName}`, offerWords(context)] : [scope, '', ''],
     read(reply: Reply<Exclude<LedgerWords['identify'], AskedAgain>>): IdentifyAnswer {
       const { word } = reply
-      if (word !== 'ok') return { word, caller: callerOf(reply, 3) }
+      if (word !== 'ok') return { word, caller: callerOf(reply, 2) }
       return { word, identity: toIdentity(reply) }
     },
   }
 }
 
 function toIdentity(reply: Reply) {
-  const limit = numberAt(reply, 13)
+  const limit = numberAt(reply, 12)
   return {
-    accountId: textAt(reply, 3),
-    accountName: textAt(reply, 4),
-    plan: textAt(reply, 5),
-    keyId: textAt(reply, 6),
+    accountId: textAt(reply, 2),
+    accountName: textAt(reply, 3),
+    plan: textAt(reply, 4),
+    keyId: textAt(reply, 5),
     /** The models that the key may use; `*` allows all. */
-    models: textAt(reply, 7).split(' '),
-    granted: numberAt(reply, 8),
-    spent: numberAt(reply, 9),
-    reserved: numberAt(reply, 10),
-    owed: numberAt(reply, 11),
+    models: textAt(reply, 6).split(' '),
+    granted: numberAt(reply, 7),
+    spent: numberAt(reply, 8),
+    reserved: numberAt(reply, 9),
+    owed: numberAt(reply, 10),
     /** The key's own limit. */
     tokensPerMinute: limit < 0 ? undefined : limit,
-    allowance: parseAllowance(textAt(reply, 14)),
-    budget: parseBudget(textAt(reply, 15), textAt(reply, 16), reply.nowMs),
+    allowance: parseAllowance(textAt(reply, 13)),
+    budget: parseBudget(textAt(reply, 14), textAt(reply, 15), reply.nowMs),
     /** Read by `look` alone. */
-    keyBudget: parseBudget(textAt(reply, 17), textAt(reply, 18), reply.nowMs),
+    keyBudget: parseBudget(textAt(reply, 16), textAt(reply, 17), reply.nowMs),
     nowMs: reply.nowMs,
   }
 }

@@ -23,38 +23,55 @@ export const excusable = [
 
 export type ExcusedCode = (typeof excusable)[number]
 
-/** For a script that charges a hold, and for those that may reap holds first. */
-const charging = ['prelude', 'usage', 'budgets'] as const
-const reaping = [...charging, 'admission'] as const
+/**
+ * The files that stand before each script, so that it has what it uses and little else: Redis makes each function of a
+ * script anew at each call. `prelude` is first, the others follow in any order that their headers allow.
+ */
+const before = {
+  admit: ['prelude', 'calendar', 'windows', 'budgets', 'expired', 'admission'],
+  extend: ['prelude', 'calendar', 'windows', 'budgets', 'expired'],
+  identify: ['prelude', 'windows', 'expired', 'admission'],
+  reap: ['prelude', 'sums', 'charges', 'windows', 'budget_charges', 'usage'],
+  renew: ['prelude', 'sums', 'calendar'],
+  checkpoint: ['prelude'],
+  settle: ['prelude', 'sums', 'charges', 'windows', 'budget_charges', 'usage'],
+  credit: ['prelude', 'sums'],
+  close: ['prelude', 'sums', 'expired'],
+  write_off: ['prelude', 'sums', 'expired'],
+  trim: ['prelude'],
+} as const
 
 export const ledgerScripts = {
   folder: new URL('lua/', import.meta.url),
   scripts: {
     identify: {
-      after: reaping,
-      words: ['ok', 'plan', 'clock', 'again', 'account_not_found', ...refusals],
+      after: before.identify,
+      words: ['ok', 'reap', 'renew', 'plan', 'account_not_found', ...refusals],
     },
     admit: {
-      after: reaping,
+      after: before.admit,
       words: [
         'ok',
+        'reap',
+        'renew',
         'plan',
         'clock',
-        'again',
         'released',
         'model_not_allowed',
         ...refusals,
         ...excusable,
       ],
     },
-    checkpoint: { after: ['prelude'], words: ['ok'] },
+    checkpoint: { after: before.checkpoint, words: ['ok'] },
     extend: {
-      after: reaping,
-      words: ['ok', 'clock', 'again', 'gone', 'account_suspended'],
+      after: before.extend,
+      words: ['ok', 'reap', 'clock', 'gone', 'account_suspended'],
     },
-    settle: { after: charging, words: ['ok', 'late', 'account_not_found'] },
+    reap: { after: before.reap, words: ['ok'] },
+    renew: { after: before.renew, words: ['ok', 'plan', 'clock'] },
+    settle: { after: before.settle, words: ['ok', 'late', 'account_not_found'] },
     credit: {
-      after: ['prelude'],
+      after: before.credit,
       words: [
         'ok',
         'late',
@@ -68,19 +85,19 @@ export const ledgerScripts = {
       ],
     },
     close: {
-      after: reaping,
-      words: ['ok', 'again', 'account_not_found', 'account_not_empty'],
+      after: before.close,
+      words: ['ok', 'reap', 'account_not_found', 'account_not_empty'],
     },
     write_off: {
-      after: reaping,
-      words: ['ok', 'again', 'account_not_found', 'held'],
+      after: before.write_off,
+      words: ['ok', 'reap', 'account_not_found', 'held'],
     },
-    trim: { after: ['prelude'], words: ['ok', 'mismatch'] },
+    trim: { after: before.trim, words: ['ok', 'mismatch'] },
     audit: { words: ['ok'] },
   },
 } as const satisfies ScriptLibrary<Readonly<Record<string, string>>>
 
-/** How often a script is called for one request. Each round that ends in `again` has reaped 100 holds. */
+/** How often a script is called for one request. Between two of its calls, reap.lua ends 100 holds at most. */
 export const maxRounds = 120
 
 export const tooManyRounds = () => unavailable(new Error('A script asked for more too often'))

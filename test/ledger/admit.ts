@@ -2,6 +2,7 @@
 
 import t from 'tap'
 import { admitCall, extendCall, offerWords, planWords, reopenCall } from '../../src/ledger/admit.ts'
+import type { AskedAgain } from '../../src/ledger/admit.ts'
 import type { LedgerWords } from '../../src/ledger/library.ts'
 import { newHoldId, request, unlimited } from '../fixtures/ledger.ts'
 
@@ -11,7 +12,7 @@ const holdId = newHoldId()
 const asked = request(caller, 400, { holdId, min: 5, promptTokens: 100, outputTokens: 50 })
 const standing = { planName: 'a plan', plan: unlimited, windows: '1 2 1 2 1 2' }
 
-type Answer = Exclude<LedgerWords['admit'], 'again' | 'plan' | 'clock'>
+type Answer = Exclude<LedgerWords['admit'], AskedAgain>
 
 const admitted = (word: Answer, ...values: readonly unknown[]) =>
   admitCall(asked).read({ word, nowMs, values: [word, nowMs, ...values] })
@@ -26,7 +27,7 @@ const refused = (
   limits: readonly number[] = [3, 0, 100, 5],
 ) => {
   const rest = [which, '3', 'a', 'k', owed, most, `${renewsAtMs}`, held]
-  const answer = admitted(word, 0, ...limits, ...rest)
+  const answer = admitted(word, ...limits, ...rest)
   if (answer.word === 'ok') throw new Error('it was not refused')
   return answer
 }
@@ -58,7 +59,7 @@ t.test('an allowance is offered with the windows that it goes by', async (t) => 
 
 t.test('a hold, with limits that reset at the end of the minute', async (t) => {
   const call = admitCall(asked)
-  const values = ['ok', nowMs, 1, ...limits, '400', '7', ...account, '9', 120, '', '500', 1]
+  const values = ['ok', nowMs, ...limits, '400', '7', ...account, '9', 120, '', '500', 1]
   const answer = call.read({ word: 'ok', nowMs, values })
   t.strictSame(answer, {
     word: 'ok',
@@ -85,12 +86,12 @@ t.test('a hold, with limits that reset at the end of the minute', async (t) => {
 
 t.test('shadow mode says with what it would have refused', async (t) => {
   const code = 'insufficient_balance'
-  const noted = admitted('ok', 1, ...limits, '0', '0', ...account, '9', -1, code, '0', 0)
+  const noted = admitted('ok', ...limits, '0', '0', ...account, '9', -1, code, '0', 0)
   t.match(noted, { wouldRefuse: 'insufficient_balance', mostTokens: Infinity })
 })
 
 t.test('a lost hold is opened again by its key id, with no limit and no allowance', async (t) => {
-  const answer = admitted('ok', 1, ...limits, '400', '7', ...account, '9', -1, '', '500', 0)
+  const answer = admitted('ok', ...limits, '400', '7', ...account, '9', -1, '', '500', 0)
   if (answer.word !== 'ok') return t.fail('it was refused')
   const hold = admitCall(asked).holdOf(answer)
   const [scope, sizes, plan, model, tail, keyId, offer] = reopenCall(hold).words(standing)
@@ -100,17 +101,17 @@ t.test('a lost hold is opened again by its key id, with no limit and no allowanc
 })
 
 t.test('a hold is made larger, or is gone', async (t) => {
-  const answer = admitted('ok', 1, ...limits, '400', '7', ...account, '9', -1, '', '500', 0)
+  const answer = admitted('ok', ...limits, '400', '7', ...account, '9', -1, '', '500', 0)
   if (answer.word !== 'ok') return t.fail('it was refused')
   const call = extendCall(admitCall(asked).holdOf(answer), { amount: 500.5, least: 10 })
   t.same(call.words(standing), [`${holdId} 0 0 0 0`, '501 10 8', standing.windows])
-  const larger = ['ok', nowMs, 0, '450', '60']
+  const larger = ['ok', nowMs, '450', '60']
   t.same(call.read({ word: 'ok', nowMs, values: larger }), {
     word: 'ok',
     amount: 450,
     available: 60,
   })
-  t.same(call.read({ word: 'gone', nowMs, values: ['gone', nowMs, 0] }), { word: 'gone' })
+  t.same(call.read({ word: 'gone', nowMs, values: ['gone', nowMs] }), { word: 'gone' })
 })
 
 t.test('a limit that is reached, with what is left of both', async (t) => {
@@ -129,7 +130,7 @@ t.test('a limit that is reached, with what is left of both', async (t) => {
 })
 
 t.test('of an unknown key nothing is known', async (t) => {
-  const answer = admitted('invalid_api_key', 0)
+  const answer = admitted('invalid_api_key')
   t.match(answer, { word: 'invalid_api_key', owed: 0, mayBeTooEarly: false })
   if (answer.word === 'ok') return
   t.equal(answer.error.code, 'invalid_api_key')
@@ -165,7 +166,7 @@ t.test('what other holds take may come back at once', async (t) => {
 
 t.test('a request that can never pass is told how to change', async (t) => {
   const neverFits = (limit: number) => ({ param: 'n', message: `at most ${limit}` })
-  const values = ['invalid_parameter', nowMs, 0, ...limits, 'tokens', '3', 'a', 'k', '0', 9, '0', 0]
+  const values = ['invalid_parameter', nowMs, ...limits, 'tokens', '3', 'a', 'k', '0', 9, '0', 0]
   const answer = admitCall({ ...asked, neverFits }).read({
     word: 'invalid_parameter',
     nowMs,
@@ -179,5 +180,5 @@ t.test('a hold that has ended before it was made may be asked for again', async 
 })
 
 t.test('a reply that lacks what belongs to its word is ledger_unavailable', async (t) => {
-  t.throws(() => admitted('ok', 0), { code: 'ledger_unavailable' })
+  t.throws(() => admitted('ok'), { code: 'ledger_unavailable' })
 })

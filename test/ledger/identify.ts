@@ -2,6 +2,7 @@
 
 import t from 'tap'
 import { identifyCall } from '../../src/ledger/identify.ts'
+import type { AskedAgain } from '../../src/ledger/admit.ts'
 import type { LedgerWords } from '../../src/ledger/library.ts'
 import { unlimited } from '../fixtures/ledger.ts'
 
@@ -9,7 +10,7 @@ const nowMs = 60_000 * 5 + 1000
 const standing = { planName: 'p', plan: unlimited, windows: '1 2 1 2 1 2' }
 const byKey = identifyCall({ scope: 'chat' }, false)
 
-type Answer = Exclude<LedgerWords['identify'], 'again' | 'plan' | 'clock'>
+type Answer = Exclude<LedgerWords['identify'], AskedAgain>
 
 const identified = (word: Answer, ...values: readonly unknown[]) =>
   byKey.read({ word, nowMs, values: [word, nowMs, ...values] })
@@ -25,7 +26,7 @@ t.test('an identity, and who is refused', async (t) => {
   const window = 'day 1000 9999999999000'
   const windows = ['30 12 7000 p', '100 day', `${window} 40`, '50 day', `${window} 7`]
   const row = ['a', 'A', 'p', 'k', 'm n', ...sums, 'active', -1, ...windows]
-  t.strictSame(identified('ok', 0, ...row), {
+  t.strictSame(identified('ok', ...row), {
     word: 'ok',
     identity: {
       accountId: 'a',
@@ -45,10 +46,10 @@ t.test('an identity, and who is refused', async (t) => {
     },
   })
   const refused = { word: 'api_key_revoked', caller: { accountId: 'a', keyId: 'k' } }
-  t.match(identified('api_key_revoked', 0, 'a', 'k'), refused)
-  t.match(identified('invalid_api_key', 0), { caller: undefined })
+  t.match(identified('api_key_revoked', 'a', 'k'), refused)
+  t.match(identified('invalid_api_key'), { caller: undefined })
 })
 
 t.test('a reply that lacks what belongs to its word is ledger_unavailable', async (t) => {
-  t.throws(() => identified('ok', 0), { code: 'ledger_unavailable' })
+  t.throws(() => identified('ok'), { code: 'ledger_unavailable' })
 })

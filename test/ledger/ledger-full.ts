@@ -10,11 +10,13 @@ import {
   connectLink,
   makeAccount,
   newHoldId,
+  openAdmission,
   openLedger,
   reapingStarted,
   request,
   spend,
   topUp,
+  unlimited,
   untilRow,
   used,
 } from '../fixtures/ledger.ts'
@@ -93,7 +95,7 @@ t.test('nothing begins, and what is refused has written nothing', async (t) => {
   t.same((await ledger.audit(caller.ref)).differences, [])
 })
 
-t.test('an admission that has begun to reap goes through', async (t) => {
+t.test('an admission reaps, and is refused', async (t) => {
   const other = await connectLink(t, socket)
   const ledger = await openLedger(t, { link: other, leaseMs: 60_000 })
   const caller = await makeAccount(link)
@@ -108,21 +110,53 @@ t.test('an admission that has begun to reap goes through', async (t) => {
   const names = [...accountKeys(ref), keys.key(ref, caller.hmac)]
   const words = `${newHoldId()} 10 10 10 10 1`
   await full()
-  const reply = await scripts.run('admit', names, [
-    '1',
-    'chat',
-    words,
-    '1 - - - default',
-    'm',
-    'm {}',
-    '',
-    '- - 0 0 1 0 1 0 1',
-  ])
-  t.match(reply, { word: 'ok', values: ['ok', Number, 1] })
+  const rest = ['chat', words, '1 - - - default', 'm', 'm {}', '', '- - 0 0 1 0 1 0 1']
+  const admit = (reaped: number) => scripts.run('admit', names, [`1 ${reaped} 0`, ...rest])
+  t.match(await admit(0), { word: 'reap' })
+  t.match(await scripts.run('reap', accountKeys(ref), ['1']), { values: ['ok', Number, 1, 0] })
+  const before = await contents(ref)
+  await t.rejects(admit(2), { code: 'ledger_unavailable' })
+  t.strictSame(await contents(ref), before)
   await roomy()
   const again = await openLedger(t, { link, leaseMs: 60_000 })
-  t.match(await again.balance(ref), { reserved: 10 })
+  t.match(await again.balance(ref), { balance: 1000, reserved: 0 })
   t.same((await again.audit(ref)).differences, [])
+})
+
+t.test('a balance is shown though its allowance cannot be renewed', async (t) => {
+  const allowance = { tokens: 50, every: 'month', rollover: false } as const
+  const plans = () => new Map([['default', { ...unlimited, allowance }]])
+  const ledger = await openLedger(t, { link, leaseMs: 60_000, plans })
+  const caller = await makeAccount(link)
+  const { ref } = caller
+  await topUp(ledger, caller, 1000)
+  await full()
+  const before = await contents(ref)
+  t.match(await ledger.balance(ref), { balance: 1000 })
+  await t.rejects(ledger.admit(request(caller, 10)), { code: 'ledger_unavailable' })
+  t.strictSame(await contents(ref), before)
+  await roomy()
+  t.match(await ledger.balance(ref), { balance: 1050 })
+})
+
+t.test('an account is closed, and its books are', async (t) => {
+  const ledger = await openLedger(t, { link, leaseMs })
+  const caller = await makeAccount(link)
+  const { ref } = caller
+  await topUp(ledger, caller, 1000)
+  const scripts = createScripts({ link, library: ledgerScripts })
+  const dead = openAdmission({ scripts, leaseMs })
+  for (const _ of [1, 2]) {
+    const { id } = await dead.admit(request(caller, 100))
+    await client.zadd(keys.holdLeases(ref), 1, id)
+  }
+  await full()
+  await ledger.closing.close(ref, true)
+  t.equal(await client.hlen(keys.holdRows(ref)), 0, 'its dead holds are reaped')
+  t.equal(await ledger.closing.writeOff(ref), 0)
+  await roomy()
+  t.match(await ledger.balance(ref), { balance: 0, reserved: 0 })
+  t.same((await ledger.audit(ref)).differences, [])
 })
 
 t.test('the journal is archived, which makes room', async (t) => {

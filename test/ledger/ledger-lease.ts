@@ -4,8 +4,10 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { ledgerScripts } from '../../src/ledger/library.ts'
+import { createReap } from '../../src/ledger/reaping.ts'
 import { accountKeys, keys } from '../../src/redis/keys.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
+import type { ScriptLink } from '../../src/redis/scripts.ts'
 import {
   makeAccount,
   newHoldId,
@@ -28,6 +30,13 @@ import { soon, until } from '../fixtures/until.ts'
 const page = { limit: 100, order: 'asc' } as const
 
 const server = await startRedis(t)
+
+const reapWith = (link: ScriptLink, leaseMs: number) =>
+  createReap({
+    scripts: createScripts({ library: ledgerScripts, link }),
+    leaseMs,
+    onReaped: () => undefined,
+  })
 
 const open = (t: Test, more: Partial<OpenOptions> = {}) => openOn(t, { on: server, ...more })
 
@@ -96,13 +105,17 @@ t.test('6 a gateway frozen past its lease opens its hold again for what is left'
   const hold = await frozen.ledger.admit(request(caller, 400))
   spend(hold, { charge: 120 })
   await untilRow(link, hold, '400 120 ')
+  // Sent in the turn in which it wakes, before its timers renew the lease.
+  const reap = () => reapWith(link, leaseMs)(caller.ref)
   standStill(2 * leaseMs)
+  await reap()
   t.match(await ledger.balance(caller.ref), { balance: 880, reserved: 0 }, 'it was reaped')
   await untilRow(link, hold, '280 ')
   t.equal(hold.amount, 400)
   spend(hold, { charge: 170 })
   await untilRow(link, hold, '280 170 ')
   standStill(2 * leaseMs)
+  await reap()
   t.match(
     await ledger.balance(caller.ref),
     { balance: 830, reserved: 0 },
@@ -172,9 +185,11 @@ t.test('6 a frozen gateway whose money went elsewhere stops its backend', async 
   const holdId = newHoldId()
   standStill(2 * leaseMs)
   // Sent in the same turn, before the timers of the frozen gateway. No stall ends this hold.
+  const reaped = reapWith(link, leaseMs)(caller.ref)
   const admitted = openAdmission({ scripts, leaseMs }).admit(request(caller, 280, { holdId }))
   const leases = keys.holdLeases(caller.ref)
   const kept = link.client.zadd(leases, 'XX', 'CH', Number.MAX_SAFE_INTEGER, holdId)
+  t.equal(await reaped, 2)
   t.equal((await admitted).amount, 280)
   t.equal(await kept, 1)
   t.equal(await soon(stopped), 'insufficient_balance')

@@ -168,6 +168,7 @@ async function checkpoint(life: Life, random: Random) {
 /** Also a checkpoint. Its reply may be lost: then nobody knows what the hold has now. */
 async function extend(life: Life, random: Random) {
   const { owner, hold, caller } = life
+  const { ref } = caller
   const { progress } = hold
   const completion = progress.completion + random.below(90)
   const charge = costOf(completion)
@@ -176,12 +177,17 @@ async function extend(life: Life, random: Random) {
   const amount = hold.amount + random.below(200)
   const shares = 1 + random.below(8)
   const { windows } = owner
-  const args = [`${leaseMs}`, line, `${amount} ${random.below(50)} ${shares}`, windows.text]
-  const names = [...accountKeys(caller.ref), keys.key(caller.ref, caller.hmac)]
-  const reply = await owner.scripts.run('extend', names, args)
+  const args = [line, `${amount} ${random.below(50)} ${shares}`, windows.text]
+  const names = [...accountKeys(ref), keys.key(ref, caller.hmac)]
+  const ask = (done: string) => owner.scripts.run('extend', names, [`${leaseMs} ${done}`, ...args])
+  let reply = await ask('0 0')
+  if (reply.word === 'reap') {
+    await owner.scripts.run('reap', accountKeys(ref), [`${leaseMs}`])
+    reply = await ask('2 0')
+  }
   if (reply.word === 'clock') windows.learn(reply.nowMs)
   if (reply.word !== 'ok') return reply.word
-  const held = Number(reply.values[3])
+  const held = Number(reply.values[2])
   // A reaping charges all that was used, even if that is more than the hold had.
   const most = Math.max(amount, life.granted, life.checkpoint)
   if (held > most) throw new Error(`extended to ${held} of ${most}`)

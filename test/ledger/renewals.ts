@@ -4,9 +4,12 @@ import t from 'tap'
 import type { Test } from 'tap'
 import type { Plan } from '../../src/config/config.ts'
 import { createArchive } from '../../src/ledger/archive.ts'
+import { ledgerScripts } from '../../src/ledger/library.ts'
+import type { LedgerScripts } from '../../src/ledger/library.ts'
 import { hourOfHold } from '../../src/ledger/hold-rows.ts'
 import { releaseOrder, sendOrder } from '../../src/ledger/orders.ts'
 import { accountKeys, keys } from '../../src/redis/keys.ts'
+import { createScripts } from '../../src/redis/scripts.ts'
 import { diskStore } from '../../src/store/disk.ts'
 import { openWindows, shortWindows } from '../fixtures/borders.ts'
 import {
@@ -191,6 +194,128 @@ t.test('the same on another plan, in the middle of a window', async (t) => {
   await sound()
 })
 
+/** An admission of a gateway that notes its flights. `after`: what happens after each of them, before the next one. */
+function noting(
+  { link, windows, plans }: Pick<Awaited<ReturnType<typeof open>>, 'link' | 'windows' | 'plans'>,
+  after = async (_script: string): Promise<unknown> => undefined,
+) {
+  const flights: string[] = []
+  const scripts = createScripts({ link, library: ledgerScripts })
+  const run: LedgerScripts['run'] = async (name, ...rest) => {
+    flights.push(name)
+    const reply = await scripts.run(name, ...rest)
+    await after(name)
+    return reply
+  }
+  const parts = { scripts: { ...scripts, run }, leaseMs: 30_000, windows, plans: () => plans }
+  return { flights, admission: openAdmission(parts) }
+}
+
+t.test('a renewal takes three flights, and the next request one', async (t) => {
+  const opened = await open(t, monthly(100))
+  const { admission, flights } = noting(opened)
+  await admission.admit(request(opened.caller, 10))
+  t.same(flights.splice(0), ['admit', 'renew', 'admit'])
+  await admission.admit(request(opened.caller, 10))
+  await admission.look(opened.ref)
+  t.same(flights.splice(0), ['admit', 'identify'])
+  await opened.passBorder()
+  await admission.look(opened.ref)
+  t.same(flights, ['identify', 'renew', 'identify'])
+})
+
+t.test('a plan that changes between the renewal and the next call is renewed, too', async (t) => {
+  const opened = await open(t, monthly(100))
+  const { plans, caller, setPlan, sums, sound } = opened
+  plans.set('big', { ...unlimited, allowance: monthly(1000) })
+  let renewals = 0
+  const { admission, flights } = noting(opened, async (script) => {
+    if (script === 'renew' && ++renewals === 1) await setPlan('big')
+  })
+  t.equal((await admission.admit(request(caller, 500))).amount, 500)
+  t.same(flights, ['admit', 'renew', 'admit', 'admit', 'renew', 'admit'])
+  t.match(await sums(), { balance: 1000, reserved: 500 })
+  await sound()
+})
+
+t.test('so is one that changes before the renewal', async (t) => {
+  const opened = await open(t, monthly(100))
+  const { plans, caller, setPlan, sums, sound } = opened
+  plans.set('big', { ...unlimited, allowance: monthly(1000) })
+  let admissions = 0
+  const { admission, flights } = noting(opened, async (script) => {
+    if (script === 'admit' && ++admissions === 1) await setPlan('big')
+  })
+  t.equal((await admission.admit(request(caller, 500))).amount, 500)
+  t.same(flights, ['admit', 'renew', 'admit', 'renew', 'admit'])
+  t.match(await sums(), { balance: 1000, reserved: 500 })
+  await sound()
+})
+
+t.test('an account that is suspended before the renewal is not renewed', async (t) => {
+  const opened = await open(t, monthly(100))
+  const { admission, flights } = noting(opened, async (script) => {
+    if (script === 'admit') await opened.setAccount({ status: 'suspended' })
+  })
+  const refused = { code: 'account_suspended' }
+  await t.rejects(admission.admit(request(opened.caller, 500)), refused)
+  t.same(flights, ['admit', 'renew', 'admit'])
+  t.same(await opened.entries(), [])
+  const row = keys.account(opened.ref)
+  t.equal(await opened.link.client.hget(row, 'allowance'), null)
+})
+
+t.test('an account that is gone before the renewal gets no row', async (t) => {
+  const { scripts, link } = await open(t, monthly(100))
+  const offer = '100 month 0 0 9 0 9 0 9'
+  t.match(await scripts.run('renew', accountKeys('gone'), ['default', offer]), { word: 'ok' })
+  t.equal(await link.client.exists(keys.account('gone')), 0)
+})
+
+t.test('a lost allowance that is held makes no request slower until it is free', async (t) => {
+  const opened = await open(t, monthly(100))
+  const { ledger, caller, ref, plans, setPlan, sums, sound } = opened
+  plans.set('none', unlimited)
+  const hold = await ledger.admit(request(caller, 60))
+  const other = await ledger.admit(request(caller, 40))
+  await setPlan('none')
+  const { admission, flights } = noting(opened)
+  await admission.look(ref)
+  // The first gateway's guess of the plan is wrong once.
+  t.same(flights.splice(0), ['identify', 'identify'])
+  await admission.admit(request(caller, 0))
+  t.same(flights.splice(0), ['admit'])
+  await ledger.settle(hold, used(10))
+  await admission.admit(request(caller, 0))
+  t.same(flights.splice(0), ['admit', 'renew', 'admit'])
+  t.match(await sums(), { balance: 40, available: 0 })
+  await admission.admit(request(caller, 0))
+  t.same(flights.splice(0), ['admit'])
+  await ledger.settle(other, used(10))
+  t.match(await sums(), { balance: 0, left: undefined })
+  await sound()
+})
+
+t.test('the same with a plan that gives less, and then one that gives more', async (t) => {
+  const opened = await open(t, monthly(100))
+  const { ledger, caller, ref, plans, setPlan, sums, sound } = opened
+  plans.set('small', { ...unlimited, allowance: monthly(20) })
+  plans.set('big', { ...unlimited, allowance: monthly(1000) })
+  await ledger.admit(request(caller, 100))
+  await setPlan('small')
+  const { admission, flights } = noting(opened)
+  await admission.look(ref)
+  t.same(flights.splice(0), ['identify', 'identify', 'renew', 'identify'])
+  await admission.admit(request(caller, 0))
+  t.same(flights.splice(0), ['admit'], 'nothing can be taken now')
+  t.match(await sums(), { balance: 100, available: 0 })
+  await setPlan('big')
+  await admission.admit(request(caller, 900))
+  t.same(flights, ['admit', 'admit', 'renew', 'admit'], 'but something is given')
+  t.match(await sums(), { balance: 1000, available: 0, left: 1000 })
+  await sound()
+})
+
 t.test('a suspended account is renewed when it is resumed, once', async (t) => {
   const { ledger, caller, setAccount, spendNow, sums, entries, passBorder } = await open(
     t,
@@ -213,6 +338,10 @@ t.test('a refusal because of a limit renews, too, and a wrong key does not', asy
   const { ledger, link, caller, ref } = await open(t, monthly(100))
   await t.rejects(ledger.admit(request({ ...caller, hmac: 'other' }, 1)), {
     code: 'invalid_api_key',
+  })
+  t.equal(await link.client.hget(keys.account(ref), 'allowance'), null)
+  await t.rejects(ledger.admit(request(caller, 1, { scope: 'other' })), {
+    code: 'insufficient_scope',
   })
   t.equal(await link.client.hget(keys.account(ref), 'allowance'), null)
   await t.rejects(ledger.admit(request(caller, 101)), {

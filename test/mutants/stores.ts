@@ -52,7 +52,7 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/lua/admit.lua',
-    'if account.minute ~= minute then account.requests, account.tokens = 0, 0 end',
+    'if not is_same_minute then requests_used, tokens_used = 0, 0 end',
     '',
     'ledger/limits.ts',
   ),
@@ -63,10 +63,60 @@ export const storeMutants: readonly Mutant[] = [
     'ledger/limits.ts',
   ),
   one(
-    'ledger/lua/admission.lua',
-    'if #ids == 0 or uptime_ms() < lease then return reap end',
-    'if #ids == 0 then return reap end',
-    'ledger/ledger-lease.ts',
+    'ledger/lua/reap.lua',
+    "if #ids == 0 or uptime_ms() < lease then return { 'ok', now, 0, 0 } end",
+    "if #ids == 0 then return { 'ok', now, 0, 0 } end",
+    'ledger/reaping.ts',
+  ),
+  one('ledger/lua/reap.lua', 'if more then ids[#ids] = nil end', '', 'ledger/reaping.ts'),
+  one(
+    'ledger/lua/reap.lua',
+    "return { 'ok', now, #ids, more and 1 or 0 }",
+    "return { 'ok', now, #ids, 0 }",
+    'ledger/reaping.ts',
+  ),
+  one('ledger/lua/reap.lua', "call('ZREM', hold_leases, unpack(ids))", '', 'ledger/reaping.ts'),
+  one(
+    'ledger/lua/admit.lua',
+    "if may_help or (gets_less and call('HEXISTS', hold_rows, id) == 0) then return { 'reap', now } end",
+    "if gets_less and call('HEXISTS', hold_rows, id) == 0 then return { 'reap', now } end",
+    'ledger/reaping.ts',
+  ),
+  one(
+    'ledger/lua/admit.lua',
+    "if may_help or (gets_less and call('HEXISTS', hold_rows, id) == 0) then return { 'reap', now } end",
+    "if may_help then return { 'reap', now } end",
+    'ledger/reaping.ts',
+  ),
+  one(
+    'ledger/lua/admit.lua',
+    "if may_help or (gets_less and call('HEXISTS', hold_rows, id) == 0) then return { 'reap', now } end",
+    "if true then return { 'reap', now } end",
+    'ledger/reaping.ts',
+  ),
+  one(
+    'ledger/lua/identify.lua',
+    "local may_reap = reaped == '0' or (is_operator and reaped == '1')",
+    "local may_reap = reaped == '0'",
+    'ledger/reaping.ts',
+  ),
+  one(
+    'ledger/lua/identify.lua',
+    "local may_reap = reaped == '0' or (is_operator and reaped == '1')",
+    "local may_reap = reaped ~= '2'",
+    'ledger/reaping.ts',
+  ),
+  one(
+    'ledger/admission.ts',
+    'if (mayGoOn && wasRefused(error)) return true',
+    '',
+    'ledger/ledger-full.ts',
+  ),
+  one(
+    'ledger/lua/close.lua',
+    "if reaped ~= '2' and has_expired(now, lease) then return { 'reap', now } end",
+    '',
+    'ledger/closing.ts',
   ),
   one(
     'ledger/lua/usage.lua',
@@ -92,13 +142,8 @@ export const storeMutants: readonly Mutant[] = [
     "return format('usage:h%d', math.floor(now / HOUR_MS)) .. tag,",
     'ledger/library.ts',
   ),
-  one(
-    'ledger/lua/admission.lua',
-    'read_usage(reap.hour, reap.day, charge)',
-    '',
-    'ledger/ledger-lease.ts',
-  ),
-  one('ledger/lua/admission.lua', "call('EXISTS', reap.hour, reap.day)", '', 'redis/scripts.ts'),
+  one('ledger/lua/reap.lua', 'read_usage(hour, day, charge)', '', 'ledger/ledger-lease.ts'),
+  one('ledger/lua/reap.lua', "call('EXISTS', hour, day)", '', 'redis/scripts.ts'),
   one(
     'ledger/lua/settle.lua',
     'local usage_hour, usage_day = usage_keys(now)',
@@ -107,7 +152,7 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/lua/settle.lua',
-    'if account.minute == minute and correction ~= 0 then',
+    'if number(last_minute) == minute and correction ~= 0 then',
     'if correction ~= 0 then',
     'ledger/limits.ts',
   ),
@@ -117,12 +162,7 @@ export const storeMutants: readonly Mutant[] = [
     'if correction ~= 0 then',
     'ledger/limits.ts',
   ),
-  one(
-    'ledger/lua/admit.lua',
-    'if short and is_open() then short = nil end',
-    '',
-    'ledger/ledger.ts',
-  ),
+  one('ledger/lua/admit.lua', 'if is_open then short = nil end', '', 'ledger/ledger.ts'),
   one(
     'ledger/lua/admit.lua',
     "if call('HSETNX', hold_rows, id, row) == 0 then",
@@ -149,7 +189,7 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/lua/settle.lua',
-    'sums = { open_field(key_id), int(account.open_of_key - 1) }',
+    'fields = { OPEN .. key_id, int(number(open_of_key) - 1) }',
     '',
     'ledger/ledger.ts',
   ),
@@ -182,8 +222,8 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/lua/identify.lua',
-    "account.status or '', key.tpm or -1,",
-    "account.status or '', key.rpm or -1,",
+    "status or '', key.tpm or -1,",
+    "status or '', key.rpm or -1,",
     'journeys/tokens-a-minute.ts',
   ),
   one(

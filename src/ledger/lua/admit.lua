@@ -1,33 +1,38 @@
--- Purpose: makes a hold for a request, after all checks in one call: the key, the model, the limits, the money. A refused
--- request does not count in the limits. In shadow mode, limits and money refuse nobody: a request that they would have
--- refused gets a hold of what is available, and does not count in the limits either.
+-- Purpose: makes a hold for a request, after all checks in one call: the key, the model, the limits, the money. A
+-- refused request does not count in the limits. In shadow mode, limits and money refuse nobody: a request that they
+-- would have refused gets a hold of what is available, and does not count in the limits either.
 -- KEYS: account, hold leases, hold rows, journal, key
--- ARGV: 1 lease ms; 2 scope;
+-- ARGV: 1 `<lease ms> <reaped> <renewed>`, the last two of which say what was done for this request before this call:
+--         reaped: `0` = nothing, `1` = some of the expired holds, `2` = all of them; renewed: `1` = the allowance was;
+--       2 scope;
 --       3 `<hold id> <wanted> <min> <tokens for the limit> <the fewest that suffice> <shares>`; while the account owes
 --         something, only 0 is granted; beyond `min`, a hold takes no more than a share of what is available;
 --       4 `<1 = the plan allows the model> <requests a minute> <tokens a minute> <concurrency> <plan>`, - = no limit;
---       5 model id; 6 model percent-encoded and meta, as the hold keeps them: the meta says whether this is shadow mode;
+--       5 model id; 6 model percent-encoded and meta, as the hold keeps them: the meta says if this is shadow mode;
 --       7 key id of a lost hold to be opened again: then neither limits nor min nor a key are checked; else '';
 --       8 `<tokens> <every> <1 = the rest of the last one stays>` of the plan's allowance, or `- - 0`, and then
 --         `<start> <end>` of the day, the week and the month that allowances and budgets go by, in ms
--- Reply: ok, now, reaped, limit of requests, remaining, limit of tokens, remaining (-1 = none), granted amount,
---          charged before, account id, name, plan, key id, what the account owes,
+-- Reply: ok, now, limit of requests, remaining, limit of tokens, remaining (-1 = none), granted amount, charged before,
+--          account id, name, plan, key id, what the account owes,
 --          the lower token limit of account and key (-1 = none): no more than this was counted;
 --          the error code with which shadow mode would have refused, else '';
 --          what was available before this hold; 1 = the key has limits of requests or tokens of its own
---      | plan, now, actual | again, now, reaped | clock, now: Redis' time is not in the window of 8 that is needed
---      | <error code>, now, reaped, limit of requests, remaining, limit of tokens, remaining, which, available,
+--      | reap, now: reap.lua has to be called first | renew, now: renew.lua has to be called first
+--      | plan, now, actual | clock, now: Redis' time is not in the window of 8 that is needed
+--      | <error code>, now, limit of requests, remaining, limit of tokens, remaining, which, available,
 --          account id, key id, what the account owes, the lower token limit, when the budget is renewed (0 = it is
---          not a budget), 1 = something is held. For an unknown key: <error code>, now, reaped, and no more.
+--          not a budget), 1 = something is held. For an unknown key: <error code>, now, and no more.
 --          invalid_parameter: even the fewest tokens exceed the lower token limit
 
-local key_key, lease = KEYS[5], tonumber(ARGV[1])
+local MINUTE_MS = 60000
+local key_key = KEYS[5]
+local lease, reaped, renewed = match(ARGV[1], '^(%d+) (%d) (%d)$')
 local scope, model, tail, reopened_key, offer = ARGV[2], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local id, wanted, min, tokens, fewest, shares = match(ARGV[3], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
 local allowed, rpm, tpm, concurrency, plan = match(ARGV[4], '^(%d) (%S+) (%S+) (%S+) (.*)$')
 local is_reopening = reopened_key ~= ''
 wanted, min, tokens, fewest = number(wanted), number(min), number(tokens), number(fewest)
-shares = number(shares)
+shares, rpm, tpm, concurrency = number(shares), tonumber(rpm), tonumber(tpm), tonumber(concurrency)
 
 local now = now_ms()
 local key
@@ -37,15 +42,18 @@ if is_reopening then
 else
   key = read_key(key_key)
 end
-local account = read_account(key.id)
-if not account.id or not key.id then return { 'invalid_api_key', now, 0 } end
+local account, name, status, actual_plan, last_minute, requests_used, tokens_used, budget, window, open_of_key =
+  read_account('name', 'status', 'plan', 'minute', 'requests', 'tokens', 'budget', 'window',
+    OPEN .. (key.id or ''))
+account.plan, account.budget, account.window_text = actual_plan or 'default', budget, window
+if not account.id or not key.id then return { 'invalid_api_key', now } end
 if not is_reopening and account.plan ~= plan then return { 'plan', now, account.plan } end
 
-local reap = find_expired(account, now, lease)
-local open_of_key = account.open_of_key - (reap.by_key[key.id] or 0)
-
+-- What account and key have used in this minute.
 local minute = math.floor(now / MINUTE_MS)
-if account.minute ~= minute then account.requests, account.tokens = 0, 0 end
+local is_same_minute = number(last_minute) == minute
+requests_used, tokens_used, open_of_key = number(requests_used), number(tokens_used), number(open_of_key)
+if not is_same_minute then requests_used, tokens_used = 0, 0 end
 if key.minute ~= minute then key.requests, key.tokens = 0, 0 end
 
 -- Returns the tighter limit of account and key, and what is left of it.
@@ -58,117 +66,82 @@ local function tighter(of_account, used_by_account, of_key, used_by_key)
 end
 
 local function answer(word, ...)
-  local request_limit, requests_left =
-    tighter(tonumber(rpm), account.requests, key.rpm, key.requests)
-  local token_limit, tokens_left = tighter(tonumber(tpm), account.tokens, key.tpm, key.tokens)
-  return { word, now, #reap.charges, request_limit, requests_left, token_limit, tokens_left, ... }
+  local request_limit, requests_left = tighter(rpm, requests_used, key.rpm, key.requests)
+  local token_limit, tokens_left = tighter(tpm, tokens_used, key.tpm, key.tokens)
+  return { word, now, request_limit, requests_left, token_limit, tokens_left, ... }
 end
 
-local function over(used, limit)
-  return limit ~= nil and used > limit
-end
-
--- A request that needs more than the limit by itself would be refused in every minute. So it counts as the limit, if the
--- fewest tokens that suffice are not more than that.
-local most_tokens = math.min(tonumber(tpm) or math.huge, key.tpm or math.huge)
+-- A request that needs more than the limit by itself would be refused in every minute. So it counts as the limit, if
+-- the fewest tokens that suffice are not more than that.
+local most_tokens = math.min(tpm or math.huge, key.tpm or math.huge)
 local counted = math.min(tokens, math.max(fewest, most_tokens))
 local has_limits = (key.rpm or key.tpm) and 1 or 0
 local shown_most = most_tokens < math.huge and most_tokens or -1
 
--- Returns the error code and the name of the first limit that is reached, or nil.
-local function find_limit()
-  if counted > most_tokens then return 'invalid_parameter', 'tokens' end
-  if over(account.requests + 1, tonumber(rpm)) or over(key.requests + 1, key.rpm) then
-    return 'rate_limit_exceeded', 'requests'
-  end
-  if over(account.tokens + counted, tonumber(tpm)) or over(key.tokens + counted, key.tpm) then
-    return 'rate_limit_exceeded', 'tokens'
-  end
-  if concurrency ~= '-' then
-    local running = call('HLEN', hold_rows) - #reap.charges
-    if over(running + 1, tonumber(concurrency)) then return 'concurrency_limit_exceeded', 'account' end
-  end
-  if over(open_of_key + 1, key.concurrency) then return 'concurrency_limit_exceeded', 'key' end
-  return nil
+-- A request that is refused for another reason than limits and money makes Redis neither reap nor renew.
+local mark = call('HGET', settled_of(id), id)
+local denial = nil
+if not is_reopening then
+  denial = find_refusal(status, key, scope, now)
+  if not denial and (allowed ~= '1' or not listed(model, key.models)) then denial = 'model_not_allowed' end
+  if not denial and (mark or now - made_at(id) > DAY_MS) then denial = 'released' end
+elseif status == 'suspended' then
+  denial = 'account_suspended'
+elseif mark and string.sub(mark, 1, 1) == 's' then
+  denial = 'released'
 end
-
-local mark, is_reaped = call('HGET', settled_of(id), id), false
--- The hold itself may be among those that this call reaps.
-for _, charge in ipairs(reap.charges) do
-  if charge.id == id then mark, is_reaped = charge.mark, true end
+if denial then
+  return answer(denial, '', '0', account.id, key.id, int(account.owed), shown_most, '0',
+    account.reserved > 0 and 1 or 0)
 end
-local before = read_reaped(mark)
+if reaped == '0' and has_expired(now, lease) then return { 'reap', now } end
+if renewed == '0' and not is_reopening and needs_renewal(account, offer, now) then return { 'renew', now } end
+local budgets = find_budgets(account, key, offer, now)
+if not budgets then return { 'clock', now } end
+local available_to_all = available_of(account)
+local available = math.min(available_to_all, budgets.left)
 
--- Whether an earlier call has made this hold. Hardly any request is sent twice, so this is read only before a refusal; for
--- the others, HSETNX tells it below.
-local function is_open()
-  return not is_reaped and call('HEXISTS', hold_rows, id) == 1
-end
-
--- Returns the error code of a refusal for another reason than limits and money, or nil.
-local function find_denial()
-  if is_reopening then
-    if account.status == 'suspended' then return 'account_suspended' end
-    if mark and string.sub(mark, 1, 1) == 's' then return 'released' end
-    return nil
-  end
-  local refusal = find_refusal(account, key, scope, now)
-  if refusal then return refusal end
-  if allowed ~= '1' or not listed(model, key.models) then return 'model_not_allowed' end
-  if mark or now - made_at(id) > DAY_MS then return 'released' end
-  return nil
-end
-
-local denial = find_denial()
-local renewal, available, budgets = nil, 0, NO_BUDGETS
-if not denial then
-  if not is_reopening then renewal = find_renewal(account, offer, now) end
-  if renewal == 'clock' then return { 'clock', now } end
-  if renewal then book_renewal(account, renewal) end
-  budgets = find_budgets(account, key, offer, now)
-  if not budgets then return { 'clock', now } end
-  available = math.min(available_of(account), budgets.left)
-end
-local renews_at = 0
-
--- Returns the error code of what the request has too little of, and what that is, or nil.
-local function find_shortage()
-  if is_reopening then return nil end
-  local limit, reached = find_limit()
-  if limit then return limit, reached end
-  if available_of(account) < min or (account.owed > 0 and wanted > 0) then
-    return 'insufficient_balance', account.reserved > 0 and 'held' or 'balance'
-  end
+-- Which limit is reached, or what it has too little of.
+local short, which, renews_at = nil, '', 0
+if is_reopening then
+  short = nil
+elseif counted > most_tokens then
+  short, which = 'invalid_parameter', 'tokens'
+elseif (rpm and requests_used + 1 > rpm) or (key.rpm and key.requests + 1 > key.rpm) then
+  short, which = 'rate_limit_exceeded', 'requests'
+elseif (tpm and tokens_used + counted > tpm) or (key.tpm and key.tokens + counted > key.tpm) then
+  short, which = 'rate_limit_exceeded', 'tokens'
+elseif concurrency and call('HLEN', hold_rows) + 1 > concurrency then
+  short, which = 'concurrency_limit_exceeded', 'account'
+elseif key.concurrency and open_of_key + 1 > key.concurrency then
+  short, which = 'concurrency_limit_exceeded', 'key'
+elseif available_to_all < min or (account.owed > 0 and wanted > 0) then
+  short, which = 'insufficient_balance', account.reserved > 0 and 'held' or 'balance'
+elseif budgets.left < min then
+  short = 'budget_exceeded'
   -- If both budgets are used up, the request has to wait for the one that is renewed later.
-  local used_up = nil
-  for _, budget in ipairs(budgets.all) do
-    local is_later = not used_up or budget.window.ends > used_up.window.ends
-    if budget.left < min and is_later then used_up = budget end
+  for _, one in ipairs(budgets.all) do
+    if one.left < min and one.window.ends > renews_at then which, renews_at = one.who, one.window.ends end
   end
-  if not used_up then return nil end
-  renews_at = used_up.window.ends
-  return 'budget_exceeded', used_up.who
 end
-
-local short, which = nil, ''
-if not denial then short, which = find_shortage() end
-if short and is_open() then short = nil end
-local is_excused = short ~= nil and is_shadow(tail)
-local refused = denial
-if not is_excused then refused = denial or short end
-if is_reopening then wanted = math.max(0, wanted - before.charge) end
+-- An earlier call may have made this hold. Hardly any request is sent twice, so this is read only before a refusal; for
+-- the others, HSETNX tells it below.
+local is_open = short and call('HEXISTS', hold_rows, id) == 1
+if is_open then short = nil end
+local is_excused = short ~= nil and string.find(tail, SHADOW, 1, true) ~= nil
+local charged = number(match(mark or '', '^r (%d+)'))
+if is_reopening then wanted = math.max(0, wanted - charged) end
 local amount = math.min(wanted, available, math.max(min, math.floor(available / shares)))
-local reaping_may_help = short == 'insufficient_balance' or short == 'budget_exceeded'
-  or short == 'concurrency_limit_exceeded'
-local gets_less = not refused and amount < wanted
+local is_refused = short ~= nil and not is_excused
 -- The expired holds that are left may have what this one needs.
-local needs_more_reaping = reap.more and (reaping_may_help or gets_less) and not is_open()
-
-write_reaping(account, reap)
-write_renewal(account, renewal)
-if needs_more_reaping then return { 'again', now, #reap.charges } end
-if refused then
-  return answer(refused, which, int(available), account.id, key.id, int(account.owed), shown_most,
+if reaped == '1' and not is_open then
+  local may_help = short == 'insufficient_balance' or short == 'budget_exceeded'
+    or short == 'concurrency_limit_exceeded'
+  local gets_less = not is_refused and amount < wanted
+  if may_help or (gets_less and call('HEXISTS', hold_rows, id) == 0) then return { 'reap', now } end
+end
+if is_refused then
+  return answer(short, which, int(available), account.id, key.id, int(account.owed), shown_most,
     int(renews_at), account.reserved > 0 and 1 or 0)
 end
 if not is_reopening then touch_key(key_key, key, now) end
@@ -177,27 +150,25 @@ take_budgets(account, budgets, amount)
 local row = int(amount) .. ' 0 0 0 0 ' .. key.id .. ' ' .. with_hold_windows(tail, budgets, nil, 0)
 if call('HSETNX', hold_rows, id, row) == 0 then
   local held = number(match(call('HGET', hold_rows, id), '^%d+'))
-  return answer('ok', int(held), int(before.charge), account.id, account.name, account.plan, key.id,
+  return answer('ok', int(held), int(charged), account.id, name or '', account.plan, key.id,
     int(account.owed), shown_most, '', int(available + held), has_limits)
 end
 
 account.reserved = account.reserved + amount
-local windows = changed_fields(account)
-local open_holds = int(open_of_key + 1)
-if is_reopening or is_excused then
-  call('HSET', account_key, 'reserved', int(account.reserved), open_field(key.id), open_holds,
-    unpack(windows))
-else
-  account.requests, account.tokens = account.requests + 1, account.tokens + counted
+local fields = { OPEN .. key.id, int(open_of_key + 1) }
+if not is_reopening and not is_excused then
+  requests_used, tokens_used = requests_used + 1, tokens_used + counted
   key.requests, key.tokens = key.requests + 1, key.tokens + counted
-  call('HSET', account_key, 'reserved', int(account.reserved), 'minute', int(minute),
-    'requests', int(account.requests), 'tokens', int(account.tokens), open_field(key.id), open_holds,
-    unpack(windows))
+  add_field(fields, 'requests', int(requests_used))
+  add_field(fields, 'tokens', int(tokens_used))
+  if not is_same_minute then add_field(fields, 'minute', int(minute)) end
   if has_limits == 1 then
     call('HSET', key_key, 'minute', int(minute), 'requests', int(key.requests),
       'tokens', int(key.tokens))
   end
 end
-call('ZADD', hold_leases, int(now + lease), id)
-return answer('ok', int(amount), int(before.charge), account.id, account.name, account.plan, key.id,
+add_windows(account, fields)
+call('HSET', account_key, 'reserved', int(account.reserved), unpack(fields))
+call('ZADD', hold_leases, int(now + tonumber(lease)), id)
+return answer('ok', int(amount), int(charged), account.id, name or '', account.plan, key.id,
   int(account.owed), shown_most, is_excused and short or '', int(available), has_limits)

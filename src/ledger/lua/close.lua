@@ -1,30 +1,30 @@
--- Purpose: closes an account for ever, before its rows are deleted: it is suspended, and nothing more can be credited to
--- it, stored for it, or written into its row. Reaps expired holds on the way. Calling it again has no further effect.
+-- Purpose: closes an account for ever, before its rows are deleted: it is suspended, and nothing more can be credited
+-- to it, stored for it, or written into its row. Calling it again has no further effect.
 -- KEYS: account, hold leases, hold rows, journal
--- ARGV: 1 lease ms; 2 '1' = also an account that has or owes tokens
--- Reply: ok, now, reaped | again, now, reaped | account_not_found, now, 0
---      | account_not_empty, now, reaped, balance, reserved, owed
+-- ARGV: 1 `<lease ms> <reaped>`, as ARGV 1 of admit begins; 2 '1' = also an account that has or owes tokens
+-- Reply: ok, now | reap, now: reap.lua has to be called first | account_not_found, now
+--      | account_not_empty, now, balance, reserved, owed
 
-local lease, is_forfeited = tonumber(ARGV[1]), ARGV[2] == '1'
+local lease, reaped = match(ARGV[1], '^(%d+) (%d)$')
+local is_forfeited = ARGV[2] == '1'
 
 local now = now_ms()
 local account = read_account()
-if not account.id then return { 'account_not_found', now, 0 } end
-local reap = find_expired(account, now, lease)
+account.allowance = read_allowance(account)
+if not account.id then return { 'account_not_found', now } end
+if reaped ~= '2' and has_expired(now, lease) then return { 'reap', now } end
 local balance = account.granted - account.spent
 local is_closed = call('HEXISTS', account_key, 'closed_at') == 1
 -- The rest of an allowance does not count as money of the account: nobody has paid for it.
 local given = account.allowance and math.min(account.allowance.left, balance) or 0
 local is_empty = balance == given and account.owed == 0
 
+if not is_closed and not is_empty and not is_forfeited then
+  return { 'account_not_empty', now, int(balance), int(account.reserved), int(account.owed) }
+end
 -- A deletion makes room, so it goes on when Redis' memory is full.
 write_when_full()
-write_reaping(account, reap)
-if reap.more then return { 'again', now, #reap.charges } end
-if not is_closed and not is_empty and not is_forfeited then
-  return { 'account_not_empty', now, #reap.charges, int(balance), int(account.reserved), int(account.owed) }
-end
 -- A gateway of an earlier version knows nothing of `closed_at`, but it refuses the keys of a suspended account.
 call('HSET', account_key, 'status', 'suspended')
 call('HSETNX', account_key, 'closed_at', int(math.floor(now / 1000)))
-return { 'ok', now, #reap.charges }
+return { 'ok', now }

@@ -4,8 +4,9 @@
 -- KEYS: account, hold leases, hold rows, journal, the answer that is stored for the idempotency id, payments
 -- ARGV: 1 amount, signed; 2 hash of the request; 3 type: topup | adjustment | refund; 4 meta;
 --       5 when the credit was first made, ms: one older than a day without a stored answer is refused as late;
---       6 the payment's reference, or ''; 7 '1' = it is sent for the first time: then a refund of more than was spent is
---         refused. A refund that is sent again is not, because Redis may have forgotten what was spent, too
+--       6 the payment's reference, or '';
+--       7 '1' = it is sent for the first time: then a refund of more than was spent is refused. A refund that is sent
+--         again is not, because Redis may have forgotten what was spent, too
 -- Reply: ok, now, entry id, amount, balance, 1 = it was made before
 --      | late, now | account_not_found, now | account_deleted, now | idempotency_key_reused, now
 --      | reference_reused, now, entry id, amount | invalid_parameter, now
@@ -18,6 +19,7 @@ local is_refund = kind == 'refund'
 
 local now = now_ms()
 local account = read_account()
+account.allowance = read_allowance(account)
 if not account.id then return { 'account_not_found', now } end
 local answered = call('GET', answer_key)
 if answered then
@@ -47,7 +49,8 @@ if available + amount < 0 then
   return { 'insufficient_balance', now, int(available), int(account.owed) }
 end
 
--- Called before the sums change, so that a top-up does not become a part of the allowance; and after, for an adjustment.
+-- Called before the sums change, so that a top-up does not become a part of the allowance; and after, for an
+-- adjustment.
 local drawn = draw_beyond_balance(account)
 if is_refund then
   account.spent = account.spent - amount
@@ -59,7 +62,7 @@ local balance = account.granted - account.spent
 local repaid = book_repayment(account)
 local more = {}
 if drawn > 0 then more = { 'allowance', int(drawn) } end
-write_sums(account)
+write_sums(account, { 'granted', int(account.granted) })
 -- A refund's type is `charge`: by the type, gateways of earlier versions tell which sum an entry changes.
 if is_refund then
   more[#more + 1] = 'as'

@@ -1,34 +1,45 @@
 -- Purpose: makes an open hold larger for a stream that goes on, stores what it has used so far, and renews its lease.
 -- The call names the most that the hold shall have in all: so repeated calls never add more than that.
 -- KEYS: account, hold leases, hold rows, journal, key
--- ARGV: 1 lease ms; 2 `<hold id> <charge> <prompt> <cached> <completion>`, as at a checkpoint;
+-- ARGV: 1 `<lease ms> <reaped> <renewed>`, as ARGV 1 of admit is;
+--       2 `<hold id> <charge> <prompt> <cached> <completion>`, as at a checkpoint;
 --       3 `<amount in all> <least> <shares>`: one call adds at most an equal share of what is available, or `least` if
 --         that is more. The amount includes what a reaping of this hold has charged;
 --       4 `<start> <end>` of the day, the week and the month that budgets go by
--- Reply: ok, now, reaped, amount in all, what is available besides | gone, now, reaped
---      | again, now, reaped | clock, now: Redis' time is not in the window of 4 that is needed
---      | account_suspended, now, reaped
+-- Reply: ok, now, amount in all, what is available besides | gone, now | account_suspended, now
+--      | reap, now: reap.lua has to be called first
+--      | clock, now: Redis' time is not in the window of 4 that is needed
 
-local key_key, lease, windows = KEYS[5], tonumber(ARGV[1]), ARGV[4]
+local key_key, windows = KEYS[5], ARGV[4]
+local lease, reaped = match(ARGV[1], '^(%d+) (%d)')
 local id, progress = match(ARGV[2], '^(%S+) (.+)$')
 local in_all, least, shares = match(ARGV[3], '^(%d+) (%d+) (%d+)$')
 in_all, least, shares = number(in_all), number(least), number(shares)
 
+-- Adds `amount`, by which the hold grows, to what is used of each budget. The operator may have taken a budget away
+-- since the hold was made: its window, if it still runs, counts the growth all the same.
+local function take_more(account, budgets, hold_windows, amount)
+  take_budgets(account, budgets, amount)
+  for _, who in ipairs(hold_windows and { 'account', 'key' } or {}) do
+    local part = hold_windows[who]
+    local window = part.since and not budgets[who] and read_window(account, part.field)
+    if window and window.since == part.since then
+      window.used, window.is_changed = math.min(MAX_AMOUNT, window.used + amount), true
+    end
+  end
+end
+
 local now = now_ms()
-local account = read_account()
-if not account.id then return { 'gone', now, 0 } end
-local reap = find_expired(account, now, lease)
+local account, status, budget, window = read_account('status', 'budget', 'window')
+account.budget, account.window_text = budget, window
+if not account.id then return { 'gone', now } end
+if reaped == '0' and has_expired(now, lease) then return { 'reap', now } end
 local row = call('HGET', hold_rows, id)
--- The hold itself may be among those that this call reaps.
-for _, charge in ipairs(reap.charges) do
-  if charge.id == id then row = false end
-end
-local held, tail = 0, ''
-if row then
-  held, tail = match(row, '^(%d+) %d+ %d+ %d+ %d+ (.*)$')
-  held = number(held)
-end
-local hold_windows = row and read_hold_windows(tail)
+if not row then return { 'gone', now } end
+if status == 'suspended' then return { 'account_suspended', now } end
+local held, tail = match(row, '^(%d+) %d+ %d+ %d+ %d+ (.*)$')
+held = number(held)
+local hold_windows = read_hold_windows(tail)
 -- The key's budget counts only if it counted at admission, and if its window still has the same length.
 local of_key, every
 if hold_windows then of_key, every = match(hold_windows.key.field, ':([^:]+):(%a+)$') end
@@ -36,23 +47,22 @@ local key = { id = of_key, budget = of_key and call('HGET', key_key, 'budget') }
 if key.budget and match(key.budget, '%a*$') ~= every then key.budget = nil end
 local budgets = find_budgets(account, key, windows, now)
 if not budgets then return { 'clock', now } end
-local charged = read_reaped(call('HGET', settled_of(id), id)).charge
+local charged = number(match(call('HGET', settled_of(id), id) or '', '^r (%d+)'))
 local available = math.min(available_of(account), budgets.left)
-local missing = row and math.max(0, in_all - charged - held) or 0
+local missing = math.max(0, in_all - charged - held)
 local added = math.min(missing, math.max(least, math.floor(available / shares)), available)
-
-write_reaping(account, reap)
-if not row then return { 'gone', now, #reap.charges } end
-if account.status == 'suspended' then return { 'account_suspended', now, #reap.charges } end
 -- The expired holds that are left may have what is missing.
-if added < missing and reap.more then return { 'again', now, #reap.charges } end
+if added < missing and reaped == '1' then return { 'reap', now } end
+
 write_when_full()
 if added > 0 then
   take_more(account, budgets, hold_windows, added)
   tail = with_hold_windows(tail, budgets, hold_windows, held)
   account.reserved = account.reserved + added
-  call('HSET', account_key, 'reserved', int(account.reserved), unpack(changed_fields(account)))
+  local fields = {}
+  add_windows(account, fields)
+  call('HSET', account_key, 'reserved', int(account.reserved), unpack(fields))
 end
 call('HSET', hold_rows, id, int(held + added) .. ' ' .. progress .. ' ' .. tail)
-call('ZADD', hold_leases, int(now + lease), id)
-return { 'ok', now, #reap.charges, int(charged + held + added), int(available - added) }
+call('ZADD', hold_leases, int(now + tonumber(lease)), id)
+return { 'ok', now, int(charged + held + added), int(available - added) }

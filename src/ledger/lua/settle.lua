@@ -19,7 +19,8 @@ local now = now_ms()
 local row = call('HGET', hold_rows, id)
 -- The row knows the key. A release order, which undoes an admission whose reply was lost, has '-' for it.
 if row then key_id = match(row, '^%d+ %d+ %d+ %d+ %d+ (%S+)') end
-local account = read_account(key_id)
+local account, last_minute, tokens, open_of_key = read_account('minute', 'tokens', OPEN .. key_id)
+account.allowance = read_allowance(account)
 if not account.id then return { 'account_not_found', now } end
 local settled = settled_of(id)
 local mark, waived, counted_before, kept =
@@ -37,12 +38,23 @@ local of_key = {}
 if had_limits == '1' or not row then
   of_key = call('HMGET', key_key, 'minute', 'tokens', 'budget', 'budget_of')
 end
+
 local held, hold_windows = 0, nil
 if row then
   held = number(match(row, '^%d+'))
   hold_windows = read_hold_windows(row)
 else
-  hold_windows = running_windows(account, { id = key_id, budget = of_key[3], budget_of = of_key[4] })
+  -- Redis has forgotten or reaped the hold: so its charge counts in the windows that run now.
+  local budget, key_budget = call('HGET', account_key, 'budget'), of_key[3]
+  if budget or key_budget then
+    hold_windows = read_counts(NO_COUNTS)
+    local of_account = budget and budget ~= '' and read_window(account, OF_ACCOUNT)
+    hold_windows.account.since = of_account and of_account.since
+    local field = field_of({ id = key_id, budget = key_budget, budget_of = of_key[4] })
+    local of_its_key = field and read_window(account, field)
+    hold_windows.key.field = field or hold_windows.key.field
+    hold_windows.key.since = of_its_key and of_its_key.since
+  end
 end
 local before = read_reaped(mark, waived)
 local charge = {
@@ -51,7 +63,9 @@ local charge = {
 }
 account.reserved = account.reserved - held
 book_charge(account, charge, total - before.charge, before)
-book_budgets(account, charge, hold_windows, held, total - before.charge, counted_before)
+if hold_windows or counted_before then
+  book_budgets(account, charge, hold_windows, held, total - before.charge, counted_before)
+end
 count_usage(charge, total, prompt, cached, completion, before)
 local usage_hour, usage_day = usage_keys(now)
 read_usage(usage_hour, usage_day, charge)
@@ -71,10 +85,10 @@ else
   call('HSET', settled, id, mark)
 end
 if not is_own_hour or not kept then call('EXPIRE', settled, MARK_SECONDS) end
-local sums = {}
+local fields = {}
 if row then
   call('ZREM', hold_leases, id)
-  sums = { open_field(key_id), int(account.open_of_key - 1) }
+  fields = { OPEN .. key_id, int(number(open_of_key) - 1) }
 end
 write_charge(charge)
 write_usage(usage_hour, usage_day, charge)
@@ -82,11 +96,11 @@ write_repayment(repaid)
 
 -- The limit counted an estimate. While the same minute lasts, the real count replaces the estimate.
 local correction = prompt + completion - estimate
-if account.minute == minute and correction ~= 0 then
-  sums[#sums + 1] = 'tokens'
-  sums[#sums + 1] = int(math.max(0, account.tokens + correction))
+if number(last_minute) == minute and correction ~= 0 then
+  add_field(fields, 'tokens', int(math.max(0, number(tokens) + correction)))
 end
-write_sums(account, unpack(sums))
+add_windows(account, fields)
+write_sums(account, fields)
 if number(of_key[1]) == minute and correction ~= 0 then
   call('HSET', key_key, 'tokens', int(math.max(0, number(of_key[2]) + correction)))
 end

@@ -40,7 +40,7 @@ call('HSET', account_key, 'archived', int(archived + count), 'archived_granted',
 -- No entry can lie between the last one and the id with the next sequence number.
 local ms, sequence = match(last, '^(%d+)%-(%d+)$')
 call('XTRIM', journal, 'MINID', '=', ms .. '-' .. int(tonumber(sequence) + 1))
--- An empty stream takes 400 bytes, and only remembers its last id. A day later that is not needed: a new journal then gets
--- greater ids from Redis' time, even if the clock is some hours behind.
+-- An empty stream takes 400 bytes, and only remembers its last id. A day later that is not needed: a new journal then
+-- gets greater ids from Redis' time, even if the clock is some hours behind.
 if now - tonumber(ms) > DAY_MS and call('XLEN', journal) == 0 then call('DEL', journal) end
 return { 'ok', now, count }

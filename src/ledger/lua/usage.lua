@@ -1,5 +1,5 @@
--- Purpose: what charges add to the usage sums, by model and key, of Redis' hour and day. Stands after the prelude. A function
--- named read_ or count_ writes nothing: all checks precede all writes.
+-- Purpose: what charges add to the usage sums, by model and key, of Redis' hour and day. Stands after the prelude. A
+-- function named read_ or count_ writes nothing: all checks precede all writes.
 
 local USAGE_HOUR_SECONDS = 35 * 86400
 local USAGE_DAY_SECONDS = 400 * 86400

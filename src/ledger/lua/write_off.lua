@@ -1,23 +1,23 @@
--- Purpose: ends the books of a closed account, once no hold of it is open: one adjustment takes what it has, or pays what
--- it owes. After this, nothing is charged to it any more. Calling it again has no further effect.
+-- Purpose: ends the books of a closed account, once no hold of it is open: one adjustment takes what it has, or pays
+-- what it owes. After this, nothing is charged to it any more. Calling it again has no further effect.
 -- KEYS: account, hold leases, hold rows, journal
--- ARGV: 1 lease ms; 2 meta of the adjustment
--- Reply: ok, now, reaped | again, now, reaped | account_not_found, now, 0: there is none, or it is not closed
---      | held, now, reaped, how many holds are open
+-- ARGV: 1 `<lease ms> <reaped>`, as ARGV 1 of admit begins; 2 meta of the adjustment
+-- Reply: ok, now | reap, now: reap.lua has to be called first
+--      | account_not_found, now: there is none, or it is not closed | held, now, how many holds are open
 
-local lease, meta = tonumber(ARGV[1]), ARGV[2]
+local lease, reaped = match(ARGV[1], '^(%d+) (%d)$')
+local meta = ARGV[2]
 
 local now = now_ms()
+if call('HEXISTS', account_key, 'closed_at') == 0 then return { 'account_not_found', now } end
+if reaped ~= '2' and has_expired(now, lease) then return { 'reap', now } end
+local open = call('HLEN', hold_rows)
+if open > 0 then return { 'held', now, open } end
 local account = read_account()
-if call('HEXISTS', account_key, 'closed_at') == 0 then return { 'account_not_found', now, 0 } end
-local reap = find_expired(account, now, lease)
-local open = call('HLEN', hold_rows) - #reap.charges
+account.allowance = read_allowance(account)
 
 -- A deletion makes room, so it goes on when Redis' memory is full.
 write_when_full()
-write_reaping(account, reap)
-if reap.more then return { 'again', now, #reap.charges } end
-if open > 0 then return { 'held', now, #reap.charges, open } end
 -- Without holds, an account that owes something has nothing.
 local forgiven = math.min(account.owed, MAX_AMOUNT - account.spent)
 local amount = forgiven - (account.granted - account.spent)
@@ -26,10 +26,10 @@ if amount ~= 0 then
   local drawn = draw_beyond_balance(account)
   local balance = account.granted - account.spent
   local repaid = book_repayment(account)
-  write_sums(account)
+  write_sums(account, { 'granted', int(account.granted) })
   call('XADD', journal, '*', 'type', 'adjustment', 'amount', int(amount), 'balance', int(balance), 'meta', meta,
     'allowance', int(drawn))
   write_repayment(repaid)
 end
 call('HSET', account_key, 'written_off', '1')
-return { 'ok', now, #reap.charges }
+return { 'ok', now }

@@ -1,0 +1,64 @@
+-- Purpose: what a charge takes of budgets, and what a hold gives back to them when it ends. Stands after windows and
+-- charges. A function named book_ writes nothing: all checks precede all writes.
+
+-- Books the end of a hold in the window that runs. If this is the hold's own, takes out what the hold counted in it,
+-- and adds what is due; of both, the first `part.tokens` do not count in it. If the hold's own has ended, the window
+-- that runs counts only what is due beyond the hold. Returns this part of the charge's counts.
+local function book_in(account, part, held, due)
+  local field = part.field
+  local window = part.since and read_window(account, field)
+  if not window then return { field = field, tokens = 0 } end
+  local counted, freed = math.max(0, due - held), 0
+  if window.since == part.since then
+    counted, freed = math.max(0, due - part.tokens), math.max(0, held - part.tokens)
+  end
+  if counted ~= freed then
+    window.used = math.min(MAX_AMOUNT, math.max(0, window.used - freed + counted))
+    window.is_changed = true
+  end
+  return { field = field, since = window.since, tokens = counted }
+end
+
+-- A correction that takes back some of a charge gives it back to the window that it was counted in, if that still runs.
+local function book_back(account, part, back)
+  local given = 0
+  local window = part.since and read_window(account, part.field)
+  if window and window.since == part.since then
+    given = math.min(part.tokens, back, window.used)
+    window.used, window.is_changed = window.used - given, true
+  end
+  return { field = part.field, since = part.since, tokens = -given }
+end
+
+-- What a charge counts in windows, as the journal has it; nil if that is nothing.
+local function counted_text(counts)
+  if not counts or (counts.account.tokens == 0 and counts.key.tokens == 0) then return nil end
+  return counts_text(counts)
+end
+
+-- Books that a hold of `held` tokens has ended, and was charged `due`. `counted` is what reapings of the same hold have
+-- counted; returns it with what this charge counts.
+local function book_budgets(account, charge, hold_windows, held, due, counted)
+  local counts = hold_windows and {
+    account = book_in(account, hold_windows.account, held, due),
+    key = book_in(account, hold_windows.key, held, due),
+  }
+  local before = read_counts(counted)
+  -- Only a settlement takes back, and a settlement does not need the sum.
+  if due < 0 and before then
+    charge.counted = counted_text({
+      account = book_back(account, before.account, -due), key = book_back(account, before.key, -due),
+    })
+    return counted
+  end
+  charge.counted = counted_text(counts)
+  if not charge.counted or not before then return charge.counted or counted end
+  -- A correction gives back only to a window that still runs. So each part has the newest window in which the reapings
+  -- or this charge counted something, and the sum in it.
+  for _, who in ipairs({ 'account', 'key' }) do
+    local part, old = counts[who], before[who]
+    if part.tokens == 0 then counts[who] = old
+    elseif part.since == old.since and part.field == old.field then part.tokens = part.tokens + old.tokens end
+  end
+  return counted_text(counts)
+end

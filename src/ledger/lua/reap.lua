@@ -1,0 +1,82 @@
+-- Purpose: ends holds whose lease has ended, at most 100 a call. Each is charged what its last checkpoint says, and the
+-- rest goes back, first to what the account owes.
+-- KEYS: account, hold leases, hold rows, journal
+-- ARGV: 1 lease ms
+-- Reply: ok, now, how many were reaped, 1 = more are expired
+
+local lease = tonumber(ARGV[1])
+local AT_ONCE = 100
+
+-- Books in `account` that the hold has ended, and returns its charge.
+local function book_reaping(account, id, row)
+  local settled = settled_of(id)
+  local mark, waived, counted = unpack(call('HMGET', settled, id, waived_field(id), counted_field(id)))
+  local amount, total, prompt, cached, completion, key_id, model, meta =
+    match(row, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (.*)$')
+  local before = read_reaped(mark, waived)
+  local hold_windows = read_hold_windows(meta)
+  if hold_windows then meta = without_hold_windows(meta) end
+  local charge = {
+    id = id, model = model, key_id = key_id, flags = 'e', meta = meta, implausible = 0, settled = settled,
+  }
+  local due = math.max(0, number(total) - before.charge)
+  account.reserved = account.reserved - number(amount)
+  prompt, cached, completion = number(prompt), number(cached), number(completion)
+  -- If nothing is due, the counts of an earlier reaping stay where they are greater: the row of a hold that was opened
+  -- again has none until its next checkpoint. If something is due, only the row's counts are used: the audit computes
+  -- the charge from them.
+  if due == 0 then
+    prompt, cached = math.max(prompt, before.prompt), math.max(cached, before.cached)
+    completion = math.max(completion, before.completion)
+  end
+  book_charge(account, charge, due, before)
+  charge.counted_in_all = book_budgets(account, charge, hold_windows, number(amount), due, counted)
+  count_usage(charge, charge.total, prompt, cached, completion, before)
+  charge.mark = 'r ' .. int(charge.total) .. ' ' .. charge.usage
+  charge.waived_in_all = before.waived + charge.waived
+  return charge
+end
+
+local function write_reaping(charge, hour, day)
+  call('HSET', charge.settled, charge.id, charge.mark)
+  if charge.waived_in_all > 0 then
+    call('HSET', charge.settled, waived_field(charge.id), int(charge.waived_in_all))
+  end
+  if charge.counted_in_all then
+    call('HSET', charge.settled, counted_field(charge.id), charge.counted_in_all)
+  end
+  call('EXPIRE', charge.settled, MARK_SECONDS)
+  call('HINCRBY', account_key, OPEN .. charge.key_id, -1)
+  write_charge(charge)
+  -- Read only now, because the holds before this one may have written the same sums.
+  read_usage(hour, day, charge)
+  write_usage(hour, day, charge)
+end
+
+local now = now_ms()
+local ids = call('ZRANGEBYSCORE', hold_leases, '-inf', int(now), 'LIMIT', 0, AT_ONCE + 1)
+-- While Redis has run for less than a lease, no hold is reaped: its gateway had no chance to renew the lease.
+if #ids == 0 or uptime_ms() < lease then return { 'ok', now, 0, 0 } end
+local more = #ids > AT_ONCE
+if more then ids[#ids] = nil end
+local account = read_account()
+account.allowance = read_allowance(account)
+local hour, day = usage_keys(now)
+-- Reads these keys for one reason: while their slot moves, Redis must refuse the script before its first write.
+call('EXISTS', hour, day)
+local charges = {}
+for i, row in ipairs(call('HMGET', hold_rows, unpack(ids))) do
+  charges[i] = book_reaping(account, ids[i], row)
+end
+-- What the holds give back pays first what the account owes.
+local repaid = book_repayment(account)
+
+-- First, because these two only free memory: so the script runs when Redis' memory is full, as `write_when_full` does.
+call('ZREM', hold_leases, unpack(ids))
+call('HDEL', hold_rows, unpack(ids))
+for _, charge in ipairs(charges) do write_reaping(charge, hour, day) end
+write_repayment(repaid)
+local fields = {}
+add_windows(account, fields)
+write_sums(account, fields)
+return { 'ok', now, #ids, more and 1 or 0 }

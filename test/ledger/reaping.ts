@@ -1,0 +1,177 @@
+// Reaping as a script of its own: who causes it, how often, and that each hold is charged once, whoever reaps it.
+
+import t from 'tap'
+import type { Test } from 'tap'
+import { ledgerScripts } from '../../src/ledger/library.ts'
+import { createReap } from '../../src/ledger/reaping.ts'
+import { accountKeys, keys } from '../../src/redis/keys.ts'
+import { createScripts } from '../../src/redis/scripts.ts'
+import {
+  connectLink,
+  newHoldId,
+  openAdmission,
+  openFor,
+  reapingStarted,
+  request,
+} from '../fixtures/ledger.ts'
+import { startRedis } from '../fixtures/redis-server.ts'
+
+const server = await startRedis(t)
+const leaseMs = 900
+
+/** An account with so many tokens, and a gateway without timers that notes its flights. `expire` makes holds of a dead gateway. */
+async function open(t: Test, tokens: number) {
+  const opened = await openFor(t, tokens, { on: server })
+  const { link, ref } = opened
+  await reapingStarted(link)
+  const gateway = (on = link) => {
+    const flights: string[] = []
+    const onReply = (name: string) => void flights.push(name)
+    const scripts = createScripts({ link: on, library: ledgerScripts, onReply })
+    const counts: number[] = []
+    const parts = { scripts, leaseMs, onReaped: (count: number) => void counts.push(count) }
+    return { flights, counts, reap: createReap(parts), admission: openAdmission(parts) }
+  }
+  const expire = async (count: number, used = 0) => {
+    const ids = Array.from({ length: count }, () => newHoldId())
+    const row = `1 ${used} 7 0 ${used} key_${ref} m {}`
+    const account = keys.account(ref)
+    await link.client.hset(keys.holdRows(ref), Object.fromEntries(ids.map((id) => [id, row])))
+    await link.client.zadd(keys.holdLeases(ref), ...ids.flatMap((id) => [1, id]))
+    await link.client.hincrby(account, 'reserved', count)
+    await link.client.hincrby(account, `open:key_${ref}`, count)
+  }
+  const openHolds = () => link.client.hlen(keys.holdRows(ref))
+  const sound = async () => t.same((await opened.ledger.audit(ref)).differences, [], 'it adds up')
+  return { ...opened, ...gateway(), gateway, expire, openHolds, sound }
+}
+
+t.test('a hundred holds end in one call, and the caller knows whether more are left', async (t) => {
+  const { ref, reap, counts, expire, openHolds, sound } = await open(t, 1000)
+  await expire(250, 2)
+  t.same([await reap(ref), await openHolds()], [1, 150])
+  t.same([await reap(ref), await openHolds()], [1, 50])
+  t.same([await reap(ref), await openHolds()], [2, 0])
+  t.equal(await reap(ref), 2)
+  t.same(counts, [100, 100, 50], 'what was not reaped is not reported')
+  await expire(100)
+  t.equal(await reap(ref), 2, 'a hundred are all')
+  await sound()
+})
+
+t.test('while Redis has run for less than a lease, nothing is reaped', async (t) => {
+  const { link, ref, expire, openHolds } = await open(t, 10)
+  await expire(1)
+  const scripts = createScripts({ link, library: ledgerScripts })
+  const onReaped = () => t.fail('it was reaped')
+  const reap = createReap({ scripts, leaseMs: 1e9, onReaped })
+  t.equal(await reap(ref), 2)
+  t.equal(await openHolds(), 1)
+})
+
+t.test('a request calls it once, and goes on with the holds that are left', async (t) => {
+  const { caller, admission, flights, expire, openHolds } = await open(t, 1000)
+  await expire(250)
+  await admission.identify(caller)
+  t.same(flights.splice(0), ['identify', 'reap', 'identify'])
+  await admission.admit(request(caller, 10))
+  t.same(flights.splice(0), ['admit', 'reap', 'admit'])
+  t.equal(await openHolds(), 51, 'fifty expired ones and its own')
+})
+
+t.test('a request that lacks money calls it as often as that may help', async (t) => {
+  const { caller, admission, flights, expire, openHolds } = await open(t, 350)
+  await expire(350)
+  t.equal((await admission.admit(request(caller, 150))).amount, 150)
+  t.same(flights.splice(0), ['admit', 'reap', 'admit', 'reap', 'admit'])
+  t.equal(await openHolds(), 151)
+  const all = await admission.admit(request(caller, 200, { min: 1 }))
+  t.equal(all.amount, 200, 'also one that could go on with less')
+  t.equal(flights.splice(0).length, 5)
+  await t.rejects(admission.admit(request(caller, 1)), { code: 'insufficient_balance' })
+  t.same(flights, ['admit', 'admit'], 'but not when all are reaped')
+})
+
+t.test('an operator sees an account without any expired hold', async (t) => {
+  const { ref, admission, flights, expire } = await open(t, 1000)
+  await expire(150)
+  t.equal((await admission.look(ref)).reserved, 0)
+  t.same(flights, ['identify', 'reap', 'identify', 'reap', 'identify'])
+})
+
+t.test('who is refused makes Redis reap nothing', async (t) => {
+  const { link, caller, ref, admission, flights, expire, openHolds } = await open(t, 10)
+  await expire(1)
+  const stranger = { ...caller, hmac: 'unknown' }
+  const refused = async (who: typeof caller, code: string) => {
+    await t.rejects(admission.identify(who), { code })
+    await t.rejects(admission.admit(request(who, 1)), { code })
+  }
+  await refused(stranger, 'invalid_api_key')
+  await link.client.hset(keys.key(ref, caller.hmac), 'revoked_at', 1)
+  await refused(caller, 'api_key_revoked')
+  t.same(flights, ['identify', 'admit', 'identify', 'admit'])
+  t.equal(await openHolds(), 1)
+})
+
+t.test('two gateways that reap at once charge each hold once', async (t) => {
+  const { caller, ref, gateway, expire, openHolds, sums, sound } = await open(t, 1000)
+  const gateways = [gateway(), gateway(await connectLink(t, server.socket))]
+  await expire(150, 2)
+  const holds = await Promise.all(
+    gateways.map(({ admission }) => admission.admit(request(caller, 100))),
+  )
+  t.same(
+    holds.map(({ amount }) => amount),
+    [100, 100],
+  )
+  await Promise.all(gateways.map(({ reap }) => reap(ref)))
+  const counts = gateways.flatMap(({ counts }) => counts)
+  t.equal(
+    counts.reduce((sum, count) => sum + count, 0),
+    150,
+  )
+  t.equal(await openHolds(), 2)
+  t.match(await sums(), { balance: 700, reserved: 200 })
+  await sound()
+})
+
+t.test('after a lost reply the holds are reaped, and charged once', async (t) => {
+  const { link, caller, gateway, expire, sums, sound } = await open(t, 100)
+  await expire(1, 30)
+  const evalsha = link.client.evalsha.bind(link.client) as (...words: unknown[]) => Promise<unknown>
+  let calls = 0
+  const client = {
+    async evalsha(...words: unknown[]) {
+      const reply = await evalsha(...words)
+      if (++calls === 2) throw new Error('Connection is closed.')
+      return reply
+    },
+  }
+  const { admission, counts } = gateway(Object({ client }))
+  await t.rejects(admission.admit(request(caller, 70)), { code: 'ledger_unavailable' })
+  t.match(await sums(), { balance: 70, reserved: 0 })
+  t.equal((await admission.admit(request(caller, 70))).amount, 70)
+  t.equal(calls, 3)
+  t.same(counts, [], 'nobody has counted it')
+  await sound()
+})
+
+t.test('a Redis that asks for more without end is ledger_unavailable', async (t) => {
+  const { caller } = await open(t, 0)
+  for (const word of ['reap', 'renew']) {
+    let calls = 0
+    const evalsha = async () => (++calls % 2 === 1 ? [word, 1] : ['ok', 1, 0, 1])
+    const scripts = createScripts({ link: Object({ client: { evalsha } }), library: ledgerScripts })
+    const admission = openAdmission({ scripts, leaseMs })
+    await t.rejects(admission.admit(request(caller, 1)), { code: 'ledger_unavailable' })
+    t.equal(calls, 240)
+  }
+})
+
+t.test('an account that has no hold gets no row', async (t) => {
+  const { link, reap } = await open(t, 0)
+  t.equal(await reap('nobody'), 2)
+  const [account = ''] = accountKeys('nobody')
+  t.equal(await link.client.exists(account), 0)
+})
