@@ -74,8 +74,8 @@ export class Admission {
   }
 
   /**
-   * Reaps expired holds and renews the allowance, then returns what the account has. While Redis refuses to write, the
-   * allowance stays as it is. For operators: no key is checked. `hmac`: of the key whose budget is wanted, too.
+   * Reaps expired holds and brings the allowance up to date, then returns what the account has. While Redis refuses to write,
+   * the allowance stays as it is. Checks no key. `hmac`: of the key whose budget is wanted, too.
    */
   look(ref: string, hmac = '-'): Promise<AccountIdentity> {
     return this.#identify({ ref, hmac, scope: '' }, true)
@@ -126,9 +126,9 @@ export class Admission {
     return answer.word !== 'ok' || answer.available > 0
   }
 
-  async #identify(caller: IdentifyRequest, isOperator: boolean): Promise<AccountIdentity> {
+  async #identify(caller: IdentifyRequest, isLook: boolean): Promise<AccountIdentity> {
     this.#options.gate.pass()
-    const answer = await this.#ask(caller, identifyCall(caller, isOperator))
+    const answer = await this.#ask(caller, identifyCall(caller, isLook))
     if (answer.word !== 'ok') throw new GatewayError(answer.word, { caller: answer.caller })
     const { identity } = answer
     if (identity.owed > 0) this.#options.onOwing(caller.ref)

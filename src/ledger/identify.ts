@@ -1,5 +1,5 @@
-// Both sides of identify.lua: what it is asked for a caller or for the operator, and its reply as what the account has, or
-// as a refusal.
+// Both sides of identify.lua: what it is asked for a caller or for a look at an account, and its reply as what the account
+// has, or as a refusal.
 
 import { parseBudget } from '../budget.ts'
 import type { RefusedCaller } from '../errors.ts'
@@ -20,13 +20,13 @@ export interface IdentifyRefused {
   readonly caller: RefusedCaller | undefined
 }
 
-/** A caller's key is checked. For the operator no key is checked, and an allowance whose window has ended has to be renewed. */
-export function identifyCall({ scope }: Pick<IdentifyRequest, 'scope'>, isOperator: boolean) {
+/** A caller's key is checked. A look checks no key, and the allowance is brought up to date first. */
+export function identifyCall({ scope }: Pick<IdentifyRequest, 'scope'>, isLook: boolean) {
   return {
     script: 'identify' as const,
-    mayGoOn: isOperator,
+    mayGoOn: isLook,
     words: (context: CallContext) =>
-      isOperator ? [scope, `=${context.planName}`, offerWords(context)] : [scope, '', ''],
+      isLook ? [scope, `=${context.planName}`, offerWords(context)] : [scope, '', ''],
     read(reply: Reply<Exclude<LedgerWords['identify'], AskedAgain>>): IdentifyAnswer {
       const { word } = reply
       if (word !== 'ok') return { word, caller: callerOf(reply, 2) }

@@ -96,13 +96,13 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/lua/identify.lua',
-    "local may_reap = reaped == '0' or (is_operator and reaped == '1')",
+    "local may_reap = reaped == '0' or (is_look and reaped == '1')",
     "local may_reap = reaped == '0'",
     'ledger/reaping.ts',
   ),
   one(
     'ledger/lua/identify.lua',
-    "local may_reap = reaped == '0' or (is_operator and reaped == '1')",
+    "local may_reap = reaped == '0' or (is_look and reaped == '1')",
     "local may_reap = reaped ~= '2'",
     'ledger/reaping.ts',
   ),

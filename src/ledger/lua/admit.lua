@@ -5,8 +5,9 @@
 -- ARGV: 1 `<lease ms> <reaped> <renewed>`, the last two of which say what was done for this request before this call:
 --         reaped: `0` = nothing, `1` = some of the expired holds, `2` = all of them; renewed: `1` = the allowance was;
 --       2 scope;
---       3 `<hold id> <wanted> <min> <tokens for the limit> <the fewest that suffice> <shares>`; while the account owes
---         something, only 0 is granted; beyond `min`, a hold takes no more than a share of what is available;
+--       3 `<hold id> <wanted> <min> <tokens for the limit> <the fewest for it that suffice> <shares>`; beyond `min`, a
+--         hold takes no more than a share of what is available; while the account owes something, a request that wants
+--         more than 0 is refused, and a hold that is opened again or made in shadow mode gets 0;
 --       4 `<1 = the plan allows the model> <requests a minute> <tokens a minute> <concurrency> <plan>`, - = no limit;
 --       5 model id; 6 model percent-encoded and meta, as the hold keeps them: the meta says if this is shadow mode;
 --       7 key id of a lost hold to be opened again: then neither limits nor min nor a key are checked; else '';
@@ -124,8 +125,8 @@ elseif budgets.left < min then
     if one.left < min and one.window.ends > renews_at then which, renews_at = one.who, one.window.ends end
   end
 end
--- An earlier call may have made this hold. Hardly any request is sent twice, so this is read only before a refusal; for
--- the others, HSETNX tells it below.
+-- An earlier call may have made this hold. Hardly any request is sent twice, so this is read only before a refusal or
+-- one more reaping; for the others, HSETNX tells it below.
 local is_open = short and call('HEXISTS', hold_rows, id) == 1
 if is_open then short = nil end
 local is_excused = short ~= nil and string.find(tail, SHADOW, 1, true) ~= nil

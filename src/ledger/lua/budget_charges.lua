@@ -1,9 +1,10 @@
 -- Purpose: what a charge takes of budgets, and what a hold gives back to them when it ends. Stands after windows and
 -- charges. A function named book_ writes nothing: all checks precede all writes.
 
--- Books the end of a hold in the window that runs. If this is the hold's own, takes out what the hold counted in it,
--- and adds what is due; of both, the first `part.tokens` do not count in it. If the hold's own has ended, the window
--- that runs counts only what is due beyond the hold. Returns this part of the charge's counts.
+-- Books the end of a hold in the newest window, which the row has until a request begins the next one. If this is the
+-- hold's own, takes out what the hold counted in it, and adds what is due; of both, the first `part.tokens` do not
+-- count in it. If it is a later one, it counts only what is due beyond the hold. Returns this part of the charge's
+-- counts.
 local function book_in(account, part, held, due)
   local field = part.field
   local window = part.since and read_window(account, field)
@@ -19,7 +20,8 @@ local function book_in(account, part, held, due)
   return { field = field, since = window.since, tokens = counted }
 end
 
--- A correction that takes back some of a charge gives it back to the window that it was counted in, if that still runs.
+-- A correction that takes back some of a charge gives it back to the window that it was counted in, if that is still
+-- the newest one.
 local function book_back(account, part, back)
   local given = 0
   local window = part.since and read_window(account, part.field)
@@ -53,7 +55,7 @@ local function book_budgets(account, charge, hold_windows, held, due, counted)
   end
   charge.counted = counted_text(counts)
   if not charge.counted or not before then return charge.counted or counted end
-  -- A correction gives back only to a window that still runs. So each part has the newest window in which the reapings
+  -- A correction gives back only to the newest window. So each part has the newest window in which the reapings
   -- or this charge counted something, and the sum in it.
   for _, who in ipairs({ 'account', 'key' }) do
     local part, old = counts[who], before[who]

@@ -1,5 +1,5 @@
--- Purpose: closes an account for ever, before its rows are deleted: it is suspended, and nothing more can be credited
--- to it, stored for it, or written into its row. Calling it again has no further effect.
+-- Purpose: closes an account for ever, before its rows are deleted: it is suspended, nothing more can be credited to it
+-- or stored for it, and the operator can't change it. Its open holds still end. Calling it again has no further effect.
 -- KEYS: account, hold leases, hold rows, journal
 -- ARGV: 1 `<lease ms> <reaped>`, as ARGV 1 of admit begins; 2 '1' = also an account that has or owes tokens
 -- Reply: ok, now | reap, now: reap.lua has to be called first | account_not_found, now

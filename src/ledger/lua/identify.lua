@@ -1,39 +1,40 @@
--- Purpose: checks a key, and reads what its account has, once expired holds were reaped.
--- KEYS: account, hold leases, hold rows, journal, key (the operator may name the one whose budget is wanted)
+-- Purpose: checks a key, and reads what its account has, once expired holds were reaped. Or only looks at an account,
+-- for the operator, the account page or a key that was checked before: then the allowance is brought up to date first,
+-- unless the account is suspended.
+-- KEYS: account, hold leases, hold rows, journal, key (a look may name the one whose budget is wanted)
 -- ARGV: 1 `<lease ms> <reaped> <renewed>`, as ARGV 1 of admit is; 2 scope, '' = any;
---       3 '' = a caller asks: the key is checked; `=<plan that the account was on>` = the operator asks: no key is
---         checked, and an allowance whose window has ended has to be renewed;
---       4 if the operator asks, what ARGV 8 of admit is; else ''
+--       3 '' = the key is checked; `=<plan that the account was on>` = a look;
+--       4 for a look, what ARGV 8 of admit is; else ''
 -- Reply: ok, now, account id, name, plan, key id, key's models, granted, spent, reserved, owed, status,
 --          the key's own limit of tokens a minute (-1 = none),
 --          and as the row has them, or '': allowance, budget, its window;
---          if the operator asks, the key's budget and its window, else ''
+--          for a look, the key's budget and its window, else ''
 --      | reap, now: reap.lua has to be called first | renew, now: renew.lua has to be called first
 --      | plan, now, actual | <error code>, now, account id, key id (an unknown key has neither)
 
 local key_key = KEYS[5]
 local lease, reaped, renewed = match(ARGV[1], '^(%d+) (%d) (%d)$')
-local scope, is_operator, plan, offer = ARGV[2], ARGV[3] ~= '', string.sub(ARGV[3], 2), ARGV[4]
+local scope, is_look, plan, offer = ARGV[2], ARGV[3] ~= '', string.sub(ARGV[3], 2), ARGV[4]
 
 local now = now_ms()
 local account, name, status, actual_plan, budget, window =
   read_account('name', 'status', 'plan', 'budget', 'window')
 account.plan = actual_plan or 'default'
-local key = is_operator and { models = '*' } or read_key(key_key)
-if not account.id and is_operator then return { 'account_not_found', now } end
-if not account.id or (not is_operator and not key.id) then return { 'invalid_api_key', now } end
-if is_operator and account.plan ~= plan then return { 'plan', now, account.plan } end
-local refusal = not is_operator and find_refusal(status, key, scope, now)
+local key = is_look and { models = '*' } or read_key(key_key)
+if not account.id and is_look then return { 'account_not_found', now } end
+if not account.id or (not is_look and not key.id) then return { 'invalid_api_key', now } end
+if is_look and account.plan ~= plan then return { 'plan', now, account.plan } end
+local refusal = not is_look and find_refusal(status, key, scope, now)
 if refusal then return { refusal, now, account.id, key.id } end
--- A caller waits for one reaping at most. An operator is shown the account without any expired hold.
-local may_reap = reaped == '0' or (is_operator and reaped == '1')
+-- A caller waits for one reaping at most. A look shows the account without any expired hold.
+local may_reap = reaped == '0' or (is_look and reaped == '1')
 if may_reap and has_expired(now, lease) then return { 'reap', now } end
-if is_operator and renewed == '0' and status ~= 'suspended' and needs_renewal(account, offer, now) then
+if is_look and renewed == '0' and status ~= 'suspended' and needs_renewal(account, offer, now) then
   return { 'renew', now }
 end
 
 local key_budget, key_window = '', ''
-if is_operator then
+if is_look then
   local found = call('HMGET', key_key, 'id', 'budget', 'budget_of')
   local field = field_of({ id = found[1], budget = found[2], budget_of = found[3] })
   if field then key_budget, key_window = found[2], call('HGET', account_key, field) or '' end

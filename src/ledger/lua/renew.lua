@@ -1,5 +1,5 @@
--- Purpose: renews the allowance of an account whose window has ended by Redis' clock, or whose plan has changed. An
--- account that is suspended or unknown stays as it is.
+-- Purpose: brings the allowance of an account up to date, when its window has ended by Redis' clock, or the account has
+-- another plan, or its plan gives none any more. An account that is suspended or unknown stays as it is.
 -- KEYS: account, hold leases, hold rows, journal
 -- ARGV: 1 the plan that the account was on;
 --       2 `<tokens> <every> <1 = the rest of the last one stays>` of its allowance, or `- - 0`, and then
@@ -37,8 +37,9 @@ local function find_renewal(account, offer, now)
   return { target = math.min(target, MAX_AMOUNT), used = used, ends = math.max(had.ends, ends), had = had }
 end
 
--- Books what find_renewal has found. It takes back the rest of the last window, as far as no open hold has reserved it.
--- If some of it is reserved, the allowance gets no plan: so it is renewed again once some of that has become free.
+-- Books what find_renewal has found. If more is left than there should be, takes the difference back, as far as no open
+-- hold has reserved it. If some of it is reserved, the allowance gets no plan: so it is renewed again once some of that
+-- has become free.
 local function book_renewal(account, renewal)
   local had = renewal.had
   local allowance = { left = had.left, used = had.used, ends = renewal.ends, plan = account.plan }

@@ -44,7 +44,7 @@ if row then
   held = number(match(row, '^%d+'))
   hold_windows = read_hold_windows(row)
 else
-  -- Redis has forgotten or reaped the hold: so its charge counts in the windows that run now.
+  -- Redis has forgotten or reaped the hold: so its charge counts in the newest windows.
   local budget, key_budget = call('HGET', account_key, 'budget'), of_key[3]
   if budget or key_budget then
     hold_windows = read_counts(NO_COUNTS)

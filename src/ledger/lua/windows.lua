@@ -2,7 +2,7 @@
 -- the names of the windows in a hold's. budgets.lua has what a request may spend, budget_charges.lua what a charge
 -- takes.
 --
--- The row of an account or a key has its budget as `<tokens> <every>`; '' once it was taken away. The window that runs
+-- The row of an account or a key has its budget as `<tokens> <every>`; '' once it was taken away. The newest window
 -- is a field of the account's row: `window` for the account's budget, `window:<key id>:<every>` for a key's. It is
 -- `<every> <since> <end> <used>`. `since` is when the first request of the window came; it names the window. `used` is
 -- the sum of the charges and open holds in it.
