@@ -5,7 +5,7 @@ import type { BackendAnswer } from '../backend/forward.ts'
 import { asGatewayError, errorBody, GatewayError } from '../errors.ts'
 import type { Answer, Exchange } from '../exchange.ts'
 import { ClientLeft } from '../http/body.ts'
-import { heartbeat, sseHeaders } from '../http/sse.ts'
+import { beating, heartbeat, sseHeaders } from '../http/sse.ts'
 import type { StreamOut } from '../http/client-stream.ts'
 import { attempts, begin, mayTryAnother, openRelay, refused, refusedIn } from './attempts.ts'
 import { errorBodyBytes, isErrorBody } from './backend-status.ts'
@@ -113,9 +113,9 @@ function committed(generation: Generation, opening: Promise<Relay | Answer>): An
   generation.isCommitted = true
   const stream = async (out: StreamOut) => {
     const { heartbeatMs } = generation
-    const beating = heartbeatMs && setInterval(() => void out.write(heartbeat), heartbeatMs)
+    const beats = heartbeatMs ? beating(() => out.write(heartbeat), heartbeatMs) : undefined
     const opened = await opening.catch((thrown: unknown) => failure(generation, thrown))
-    clearInterval(beating)
+    beats?.clear()
     if (opened instanceof Relay) return void out.write((await opened.pump(out)).frames)
     const data = typeof opened === 'string' ? opened : linesOf('body' in opened ? opened.body : '')
     out.write(generation.grammar.frame({ event: undefined, data }))

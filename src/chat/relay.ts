@@ -12,7 +12,7 @@ import { SseReader } from '../backend/sse-reader.ts'
 import { GatewayError, asGatewayError } from '../errors.ts'
 import type { Outcome, SseEvent } from '../exchange.ts'
 import { ClientLeft } from '../http/body.ts'
-import { heartbeat } from '../http/sse.ts'
+import { beating, heartbeat } from '../http/sse.ts'
 import type { StreamOut } from '../http/client-stream.ts'
 import type { StopReason } from '../ledger/hold.ts'
 import { PatientTimer } from '../sharing/patience.ts'
@@ -53,7 +53,7 @@ export class Relay {
   #frames = ''
   #isFlushDue = false
   #out: StreamOut | undefined
-  #heartbeat: NodeJS.Timeout | undefined
+  #heartbeat: PatientTimer | undefined
   #afterFinish: PatientTimer | undefined
   /** What came while the answer is paused. */
   #waiting: (() => void)[] | undefined
@@ -104,7 +104,7 @@ export class Relay {
     this.#out = out
     forgetBody(this.#generation, this.backend)
     const { heartbeatMs } = this.#generation
-    if (heartbeatMs) this.#heartbeat = setInterval(() => void out.write(heartbeat), heartbeatMs)
+    if (heartbeatMs) this.#heartbeat = beating(() => out.write(heartbeat), heartbeatMs)
     this.#flush()
     const ending = await this.#ended.promise
     this.#generation.deadline.stop()
@@ -283,7 +283,7 @@ export class Relay {
 
   #release(): void {
     this.#afterFinish?.clear()
-    clearInterval(this.#heartbeat)
+    this.#heartbeat?.clear()
     this.#signal.removeEventListener('abort', this.#onAbort)
   }
 

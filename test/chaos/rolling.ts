@@ -6,7 +6,7 @@ import { roll } from '../../scripts/rolling/roll.ts'
 
 for (const name of proxyNames) {
   t.test(`behind ${name}`, async (t) => {
-    const load = { streams: 20, streamSeconds: 1, rate: 50, rounds: 1, reloads: 3 }
+    const load = { streams: 10, streamSeconds: 1, rate: 20, rounds: 1, reloads: 3 }
     const { faults, seen } = await roll(t, name, load)
     t.same(faults, [])
     t.ok(seen.streams > 20 && seen.requests > 50, JSON.stringify(seen))

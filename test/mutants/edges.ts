@@ -248,6 +248,17 @@ export const edgeMutants: readonly Mutant[] = [
     "res.once('finish', () => res.setTimeout(0))",
   ),
   one('http/slow-reader.ts', 'if (more < 0) unsent?.give(-more)', 'if (more < 0) void 0'),
+  one(
+    'sharing/patience.ts',
+    'if (leftMs > 0) this.#timer = setTimeout(this.#onTime, leftMs)',
+    'if (leftMs > 0) this.#timer = setTimeout(this.#onTime, this.#ms)',
+  ),
+  one(
+    'sharing/patience.ts',
+    'if (!this.#late) return void (this.#refreshedAt = performance.now())',
+    'if (!this.#late) return',
+  ),
+  one('sessions/streams/reader.ts', 'if (piece.isEnd) this.#heartbeat.clear()', ''),
   one('sharing/fair-turns.ts', 'if (waiting.length > 0) setImmediate(giveTurn)', ''),
   one(
     'config/host-port.ts',

@@ -2,8 +2,10 @@ import { getEventListeners, once } from 'node:events'
 import { connect, createServer } from 'node:net'
 import type { Socket } from 'node:net'
 import { mock } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { PatientTimer, soon, unlessAborted, within } from '../../src/sharing/patience.ts'
+import { handClock } from '../fixtures/hand-clock.ts'
 import { listenOn } from '../fixtures/listen.ts'
 import { standStill } from '../fixtures/stand-still.ts'
 import { until } from '../fixtures/until.ts'
@@ -91,4 +93,27 @@ t.test('a timer that is late looks once more for what has come, and may begin ag
   await read
   await until(() => ended.includes('read'))
   t.strictSame(ended, ['unread', 'read'])
+})
+
+t.test('a timer that is refreshed ends its whole time after the last refresh', async (t) => {
+  const { pass } = handClock(t, 'setTimeout')
+  let ends = 0
+  const timer = new PatientTimer(() => ends++, 100)
+  const ended = async (ms: number) => {
+    pass(ms)
+    await nextTurn()
+    return ends
+  }
+  for (let i = 0; i < 5; i++) {
+    t.equal(await ended(60), 0)
+    timer.refresh()
+  }
+  t.equal(await ended(90), 0)
+  t.equal(await ended(10), 1)
+  timer.refresh()
+  t.equal(await ended(90), 1)
+  t.equal(await ended(10), 2, 'also after its end')
+  timer.clear()
+  timer.refresh()
+  t.equal(await ended(200), 2, 'a cleared one does not come back')
 })

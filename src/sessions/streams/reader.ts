@@ -10,9 +10,10 @@
 import { latin1 } from '../../chat/frames.ts'
 import { GatewayError, errorBody } from '../../errors.ts'
 import type { Exchange } from '../../exchange.ts'
-import { heartbeat } from '../../http/sse.ts'
+import { beating, heartbeat } from '../../http/sse.ts'
 import type { StreamOut } from '../../http/client-stream.ts'
 import { FairTurns } from '../../sharing/fair-turns.ts'
+import type { PatientTimer } from '../../sharing/patience.ts'
 import type { Slots } from '../../sharing/slots.ts'
 import { Follower } from './follower.ts'
 import { Numbered } from './frames.ts'
@@ -158,13 +159,13 @@ export class Reader {
   #prefix = retry
   #isWaiting = false
   #isEnded = false
-  #heartbeat: NodeJS.Timeout
+  readonly #heartbeat: PatientTimer
 
   constructor(out: StreamOut, options: ReaderOptions) {
     this.#out = out
     this.#options = options
     this.#seq = options.from
-    this.#heartbeat = setInterval(() => this.#beat(), options.heartbeatMs)
+    this.#heartbeat = beating(() => this.#beat(), options.heartbeatMs)
   }
 
   /** Resolves when there is nothing more to read; rejects when the answer has to be cut off. */
@@ -182,7 +183,7 @@ export class Reader {
   /** The client has left. */
   stop(): void {
     this.#isEnded = true
-    clearInterval(this.#heartbeat)
+    this.#heartbeat.clear()
     this.#options.log.unlisten(this.#pump)
     this.#ended.resolve()
   }
@@ -246,7 +247,7 @@ export class Reader {
     if (!piece || piece.bytes.length === 0) throw new GatewayError('stream_expired')
     if (this.#isEnded) return
     const isTaken = this.#giveBytes(piece)
-    if (piece.isEnd) clearInterval(this.#heartbeat)
+    if (piece.isEnd) this.#heartbeat.clear()
     if (!isTaken) await this.#out.drained()
     // This was the end, even if the log goes on: an owner that comes back puts its own end in the place of another gateway's.
     if (piece.isEnd) this.stop()

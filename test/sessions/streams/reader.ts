@@ -1,7 +1,7 @@
 // One client that reads a stream: it gets exactly what follows its place, from memory and from Redis, with one
 // terminal, and affects no other reader.
 
-import { mock } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Exchange } from '../../../src/exchange.ts'
@@ -12,6 +12,7 @@ import type { ReaderOptions } from '../../../src/sessions/streams/reader.ts'
 import type { StreamRows } from '../../../src/sessions/streams/stream-rows.ts'
 import { createSlots } from '../../../src/sharing/slots.ts'
 import { SharedPool } from '../../../src/sharing/shared-pool.ts'
+import { handClock } from '../../fixtures/hand-clock.ts'
 import { Client, framesOf, openStreams } from '../../fixtures/stream.ts'
 import { seeded } from '../../fixtures/random.ts'
 import { until } from '../../fixtures/until.ts'
@@ -121,14 +122,14 @@ t.test('one behind memory reads from Redis; a place that is gone cuts it', async
 })
 
 t.test('one that has got an end from Redis gets nothing more, whatever the log has', async (t) => {
-  mock.timers.enable({ apis: ['setInterval'] })
-  t.teardown(() => mock.timers.reset())
+  const { pass } = handClock(t, 'setTimeout')
   const log = logOf(2)
   const stored = async () => ({ bytes: Buffer.from('the end'), next: 2, isEnd: true })
   const { client, how } = read(t, { log, stored, heartbeatMs: 10 })
   client.room = 1
   while (client.text === '') await new Promise(setImmediate)
-  mock.timers.tick(100)
+  pass(100)
+  await nextTurn()
   log.add('c', 3)
   client.take()
   t.equal(await how, 'ended')
@@ -212,17 +213,20 @@ t.test('a client that has left gets nothing more, and its reader ends', async (t
 })
 
 t.test('who has left is given no more comments, and nor is who has the end', async (t) => {
-  mock.timers.enable({ apis: ['setInterval'] })
-  t.teardown(() => mock.timers.reset())
+  const { pass } = handClock(t, 'setTimeout')
   const leaver = read(t, { log: logOf(), heartbeatMs: 1000 })
-  mock.timers.tick(1000)
-  t.equal(leaver.client.text, ':\n')
+  for (const beats of [':\n', ':\n:\n']) {
+    pass(1000)
+    await nextTurn()
+    t.equal(leaver.client.text, beats)
+  }
   leaver.reader.stop()
   const cut = read(t, { log: logOf(), heartbeatMs: 1000 })
   cut.reader.cut()
   t.equal(await cut.how, 'cut')
-  mock.timers.tick(5000)
-  t.equal(leaver.client.text, ':\n')
+  pass(5000)
+  await nextTurn()
+  t.equal(leaver.client.text, ':\n:\n')
   t.equal(cut.client.text, '')
 })
 
