@@ -26,7 +26,7 @@ const warmUpMs = 11_000
 const requestTurnMs = 300
 const eventTurnMs = 1500
 
-/** Of one turn: CPU in µs. */
+/** What each turn cost: CPU in µs, and how many commands of Redis. */
 interface Turns {
   readonly request: number[]
   readonly event: number[]

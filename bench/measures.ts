@@ -91,6 +91,7 @@ export async function eventCosts(
     }
     before = after
   }
+  // The backend ends the streams of all at once.
   for (const one of all.slice(0, 1)) await endStreams(bench, one)
   return found
 }

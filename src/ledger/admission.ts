@@ -10,15 +10,14 @@ import { accountKeys, keys } from '../redis/keys.ts'
 import { isUnclear, textAt, unavailable, wasRefused } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
 import { admitCall, extendCall, offerWords, reopenCall } from './admit.ts'
-import type { AdmitRequest, AskedAgain, CallContext, Extension, IdentifyRequest } from './admit.ts'
+import type { AdmitRequest, CallContext, Extension, IdentifyRequest } from './admit.ts'
 import type { Gate } from './gate.ts'
 import type { Hold } from './hold.ts'
 import { identifyCall } from './identify.ts'
 import type { AccountIdentity } from './identify.ts'
-import { maxRounds, tooManyRounds } from './library.ts'
-import type { LedgerScripts, LedgerWords } from './library.ts'
-import { createReap } from './reaping.ts'
-import type { Reap, Reaped } from './reaping.ts'
+import { askingAgain, maxRounds, tooManyRounds } from './library.ts'
+import type { AskedAgain, LedgerScripts, LedgerWords } from './library.ts'
+import { reap } from './reaping.ts'
 import type { Spool } from './spool.ts'
 import type { Windows } from './windows.ts'
 
@@ -57,11 +56,9 @@ type KeyOfCaller = Pick<IdentifyRequest, 'ref' | 'hmac'>
 export class Admission {
   readonly #options: AdmissionOptions
   readonly #guesses = createPlanGuesses()
-  readonly #reap: Reap
 
   constructor(options: AdmissionOptions) {
     this.#options = options
-    this.#reap = createReap(options)
   }
 
   // Arrow functions, because the ledger has them as its own methods.
@@ -143,17 +140,16 @@ export class Admission {
   ): Promise<Answer> {
     const { scripts, leaseMs } = this.#options
     const names = [...accountKeys(ref), keys.key(ref, hmac)]
-    let reaped: Reaped = 0
+    let isReaped = false
     let isRenewed = false
     for (let round = 0; round < maxRounds; round++) {
-      const done = `${leaseMs} ${reaped} ${isRenewed ? 1 : 0}`
-      const reply = await scripts.run(call.script, names, [
-        done,
-        ...call.words(this.#contextOf(ref)),
-      ])
+      const done = `${leaseMs} ${isReaped ? 1 : 0} ${isRenewed ? 1 : 0}`
+      const args = [done, ...call.words(this.#contextOf(ref))]
+      const reply = await scripts.run(call.script, names, args)
       if (isAnswer<Script>(reply)) return call.read(reply)
       if (reply.word === 'reap') {
-        reaped = await this.#reap(ref)
+        await reap(this.#options, ref)
+        isReaped = true
       } else if (reply.word === 'renew') {
         isRenewed = await this.#renew(ref, call)
       } else {
@@ -198,10 +194,8 @@ export class Admission {
 function isAnswer<Script extends AdmissionScript>(
   reply: Reply<LedgerWords[Script]>,
 ): reply is Reply<AnswerOf<Script>> {
-  return !askingAgain.has(reply.word)
+  return !askingAgain.some((word) => word === reply.word)
 }
-
-const askingAgain: ReadonlySet<string> = new Set<AskedAgain>(['reap', 'renew', 'plan', 'clock'])
 
 /** Accounts with a guess. Beyond this number, the guess that was unused for longest is dropped. */
 const maxGuesses = 10_000

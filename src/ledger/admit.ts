@@ -10,7 +10,7 @@ import type { Reply } from '../redis/scripts.ts'
 import { Hold } from './hold.ts'
 import { progressWords } from './leases.ts'
 import { excusable } from './library.ts'
-import type { LedgerWords } from './library.ts'
+import type { AskedAgain, LedgerWords } from './library.ts'
 import { priceText, wholeAmount, wholeTokens } from './price.ts'
 
 export interface IdentifyRequest {
@@ -58,9 +58,6 @@ export interface CallContext {
   readonly plan: Plan | undefined
   readonly windows: string
 }
-
-/** The words that ask for one more call. */
-export type AskedAgain = 'reap' | 'renew' | 'plan' | 'clock'
 
 type Answered<Script extends 'admit' | 'extend'> = Reply<Exclude<LedgerWords[Script], AskedAgain>>
 
@@ -163,8 +160,7 @@ function readAdmitAnswer(reply: Answered<'admit'>, request: Refusable): AdmitAns
   const isHeld = numberAt(reply, 13) > 0
   const mayBeTooEarly =
     word === 'concurrency_limit_exceeded' ||
-    (word === 'budget_exceeded' && isHeld) ||
-    (word === 'insufficient_balance' && whatIn(reply) === 'held')
+    (isHeld && (word === 'budget_exceeded' || word === 'insufficient_balance'))
   return { word, error, owed: numberAt(reply, 10), mayBeTooEarly }
 }
 
@@ -237,7 +233,7 @@ function overBudget(reply: Reply, { min }: Refusable): ErrorDetails {
   return { message, shortage: { available, needed: wholeAmount(min), owed, renews_at } }
 }
 
-/** What was reached: `requests` or `tokens` a minute; `account` or `key`, of concurrency or of a budget; `held` or `balance`, of money. */
+/** What was reached: `requests` or `tokens` a minute; the budget of the `account` or of the `key`. */
 const whatIn = (reply: Reply): string => textAt(reply, 6)
 
 const minuteMs = 60_000

@@ -8,8 +8,7 @@ import type { Reply } from '../redis/scripts.ts'
 import type { Gate } from './gate.ts'
 import { maxRounds, tooManyRounds } from './library.ts'
 import type { LedgerScripts } from './library.ts'
-import { createReap } from './reaping.ts'
-import type { Reaped } from './reaping.ts'
+import { reap } from './reaping.ts'
 
 export interface ClosingOptions {
   readonly scripts: LedgerScripts
@@ -24,19 +23,16 @@ export type Closing = ReturnType<typeof createClosing>
 export const writeOffNote = 'The account was deleted.'
 
 export function createClosing({ scripts, leaseMs, gate, onReaped }: ClosingOptions) {
-  const reap = createReap({ scripts, leaseMs, onReaped })
   const ask = async (
     script: 'close' | 'write_off',
     ref: string,
     argument: string,
   ): Promise<Reply> => {
     gate.pass()
-    let reaped: Reaped = 0
     for (let round = 0; round < maxRounds; round++) {
-      const args = [`${leaseMs} ${reaped}`, argument]
-      const reply = await scripts.run(script, accountKeys(ref), args)
+      const reply = await scripts.run(script, accountKeys(ref), [`${leaseMs}`, argument])
       if (reply.word !== 'reap') return reply
-      reaped = await reap(ref)
+      await reap({ scripts, leaseMs, onReaped }, ref)
     }
     throw tooManyRounds()
   }

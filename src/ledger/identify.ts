@@ -6,9 +6,9 @@ import type { RefusedCaller } from '../errors.ts'
 import { numberAt, textAt } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
 import { callerOf, offerWords } from './admit.ts'
-import type { AskedAgain, CallContext, IdentifyRequest } from './admit.ts'
+import type { CallContext, IdentifyRequest } from './admit.ts'
 import { parseAllowance } from './allowances.ts'
-import type { LedgerWords } from './library.ts'
+import type { AskedAgain, LedgerWords } from './library.ts'
 
 export type IdentifyAnswer =
   { readonly word: 'ok'; readonly identity: AccountIdentity } | IdentifyRefused
@@ -26,7 +26,7 @@ export function identifyCall({ scope }: Pick<IdentifyRequest, 'scope'>, isLook: 
     script: 'identify' as const,
     mayGoOn: isLook,
     words: (context: CallContext) =>
-      isLook ? [scope, `=${context.planName}`, offerWords(context)] : [scope, '', ''],
+      isLook ? [scope, context.planName, offerWords(context)] : [scope, '', ''],
     read(reply: Reply<Exclude<LedgerWords['identify'], AskedAgain>>): IdentifyAnswer {
       const { word } = reply
       if (word !== 'ok') return { word, caller: callerOf(reply, 2) }
@@ -36,7 +36,7 @@ export function identifyCall({ scope }: Pick<IdentifyRequest, 'scope'>, isLook: 
 }
 
 function toIdentity(reply: Reply) {
-  const limit = numberAt(reply, 12)
+  const limit = numberAt(reply, 11)
   return {
     accountId: textAt(reply, 2),
     accountName: textAt(reply, 3),
@@ -50,10 +50,10 @@ function toIdentity(reply: Reply) {
     owed: numberAt(reply, 10),
     /** The key's own limit. */
     tokensPerMinute: limit < 0 ? undefined : limit,
-    allowance: parseAllowance(textAt(reply, 13)),
-    budget: parseBudget(textAt(reply, 14), textAt(reply, 15), reply.nowMs),
+    allowance: parseAllowance(textAt(reply, 12)),
+    budget: parseBudget(textAt(reply, 13), textAt(reply, 14), reply.nowMs),
     /** Read by `look` alone. */
-    keyBudget: parseBudget(textAt(reply, 16), textAt(reply, 17), reply.nowMs),
+    keyBudget: parseBudget(textAt(reply, 15), textAt(reply, 16), reply.nowMs),
     nowMs: reply.nowMs,
   }
 }

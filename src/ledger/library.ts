@@ -21,35 +21,25 @@ export const excusable = [
   'budget_exceeded',
 ] as const
 
+/** The words that ask for one more call. */
+export const askingAgain = ['reap', 'renew', 'plan', 'clock'] as const
+
+export type AskedAgain = (typeof askingAgain)[number]
+
 export type ExcusedCode = (typeof excusable)[number]
 
-/**
- * The files that stand before each script, so that it has what it uses and little else: Redis makes each function of a
- * script anew at each call. `prelude` is first, the others follow in any order that their headers allow.
- */
-const before = {
-  admit: ['prelude', 'calendar', 'windows', 'budgets', 'expired', 'admission'],
-  extend: ['prelude', 'calendar', 'windows', 'budgets', 'expired'],
-  identify: ['prelude', 'windows', 'expired', 'admission'],
-  reap: ['prelude', 'sums', 'charges', 'windows', 'budget_charges', 'usage'],
-  renew: ['prelude', 'sums', 'calendar'],
-  checkpoint: ['prelude'],
-  settle: ['prelude', 'sums', 'charges', 'windows', 'budget_charges', 'usage'],
-  credit: ['prelude', 'sums'],
-  close: ['prelude', 'sums', 'expired'],
-  write_off: ['prelude', 'sums', 'expired'],
-  trim: ['prelude'],
-} as const
+/** For a script that charges holds. A script has what it uses and little else, because Redis makes each function of a script anew at each call. */
+const charging = ['prelude', 'sums', 'charges', 'windows', 'budget_charges', 'usage'] as const
 
 export const ledgerScripts = {
   folder: new URL('lua/', import.meta.url),
   scripts: {
     identify: {
-      after: before.identify,
+      after: ['prelude', 'windows', 'expired', 'admission'],
       words: ['ok', 'reap', 'renew', 'plan', 'account_not_found', ...refusals],
     },
     admit: {
-      after: before.admit,
+      after: ['prelude', 'calendar', 'windows', 'budgets', 'expired', 'admission'],
       words: [
         'ok',
         'reap',
@@ -62,16 +52,16 @@ export const ledgerScripts = {
         ...excusable,
       ],
     },
-    checkpoint: { after: before.checkpoint, words: ['ok'] },
+    checkpoint: { after: ['prelude'], words: ['ok'] },
     extend: {
-      after: before.extend,
+      after: ['prelude', 'calendar', 'windows', 'budgets', 'expired'],
       words: ['ok', 'reap', 'clock', 'gone', 'account_suspended'],
     },
-    reap: { after: before.reap, words: ['ok'] },
-    renew: { after: before.renew, words: ['ok', 'plan', 'clock'] },
-    settle: { after: before.settle, words: ['ok', 'late', 'account_not_found'] },
+    reap: { after: [...charging, 'expired'], words: ['ok'] },
+    renew: { after: ['prelude', 'sums', 'calendar'], words: ['ok', 'plan', 'clock'] },
+    settle: { after: charging, words: ['ok', 'late', 'account_not_found'] },
     credit: {
-      after: before.credit,
+      after: ['prelude', 'sums'],
       words: [
         'ok',
         'late',
@@ -85,14 +75,14 @@ export const ledgerScripts = {
       ],
     },
     close: {
-      after: before.close,
+      after: ['prelude', 'sums', 'expired'],
       words: ['ok', 'reap', 'account_not_found', 'account_not_empty'],
     },
     write_off: {
-      after: before.write_off,
+      after: ['prelude', 'sums', 'expired'],
       words: ['ok', 'reap', 'account_not_found', 'held'],
     },
-    trim: { after: before.trim, words: ['ok', 'mismatch'] },
+    trim: { after: ['prelude'], words: ['ok', 'mismatch'] },
     audit: { words: ['ok'] },
   },
 } as const satisfies ScriptLibrary<Readonly<Record<string, string>>>

@@ -21,7 +21,7 @@ export function within<T>(work: Promise<T>, ms: number, what: string): Promise<T
   return Promise.race([work, promise]).finally(() => clearTimeout(timer))
 }
 
-/** Waits `ms` at most. Throws what the work throws. */
+/** Resolves with whether the work ends within `ms`. Throws what it throws. */
 export async function endsWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<false>((resolve) => (timer = setTimeout(resolve, ms, false)))

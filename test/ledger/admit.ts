@@ -2,8 +2,7 @@
 
 import t from 'tap'
 import { admitCall, extendCall, offerWords, planWords, reopenCall } from '../../src/ledger/admit.ts'
-import type { AskedAgain } from '../../src/ledger/admit.ts'
-import type { LedgerWords } from '../../src/ledger/library.ts'
+import type { AskedAgain, LedgerWords } from '../../src/ledger/library.ts'
 import { newHoldId, request, unlimited } from '../fixtures/ledger.ts'
 
 const nowMs = 60_000 * 5 + 1000
@@ -158,7 +157,7 @@ t.test('what other holds take may come back at once', async (t) => {
   const isLate = (word: Answer, more: { which?: string; held?: number }) =>
     refused(word, more).mayBeTooEarly
   t.ok(isLate('concurrency_limit_exceeded', { which: 'account' }))
-  t.ok(isLate('insufficient_balance', { which: 'held', held: 1 }))
+  t.ok(isLate('insufficient_balance', { held: 1 }))
   t.notOk(isLate('insufficient_balance', { which: 'balance' }))
   t.ok(isLate('budget_exceeded', { which: 'key', held: 1 }))
   t.notOk(isLate('budget_exceeded', { which: 'key' }))

@@ -183,7 +183,7 @@ async function extend(life: Life, random: Random) {
   let reply = await ask('0 0')
   if (reply.word === 'reap') {
     await owner.scripts.run('reap', accountKeys(ref), [`${leaseMs}`])
-    reply = await ask('2 0')
+    reply = await ask('1 0')
   }
   if (reply.word === 'clock') windows.learn(reply.nowMs)
   if (reply.word !== 'ok') return reply.word

@@ -63,16 +63,15 @@ export const storeMutants: readonly Mutant[] = [
     'ledger/limits.ts',
   ),
   one(
-    'ledger/lua/reap.lua',
-    "if #ids == 0 or uptime_ms() < lease then return { 'ok', now, 0, 0 } end",
-    "if #ids == 0 then return { 'ok', now, 0, 0 } end",
+    'ledger/lua/expired.lua',
+    "return call('ZCOUNT', hold_leases, '-inf', int(now)) > 0 and uptime_ms() >= tonumber(lease)",
+    "return call('ZCOUNT', hold_leases, '-inf', int(now)) > 0",
     'ledger/reaping.ts',
   ),
-  one('ledger/lua/reap.lua', 'if more then ids[#ids] = nil end', '', 'ledger/reaping.ts'),
   one(
     'ledger/lua/reap.lua',
-    "return { 'ok', now, #ids, more and 1 or 0 }",
-    "return { 'ok', now, #ids, 0 }",
+    "local ids = call('ZRANGEBYSCORE', hold_leases, '-inf', int(now), 'LIMIT', 0, 100)",
+    "local ids = call('ZRANGEBYSCORE', hold_leases, '-inf', int(now), 'LIMIT', 0, 101)",
     'ledger/reaping.ts',
   ),
   one('ledger/lua/reap.lua', "call('ZREM', hold_leases, unpack(ids))", '', 'ledger/reaping.ts'),
@@ -96,14 +95,14 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/lua/identify.lua',
-    "local may_reap = reaped == '0' or (is_look and reaped == '1')",
-    "local may_reap = reaped == '0'",
+    "if (is_look or reaped == '0') and has_expired(now, lease) then return { 'reap', now } end",
+    "if reaped == '0' and has_expired(now, lease) then return { 'reap', now } end",
     'ledger/reaping.ts',
   ),
   one(
     'ledger/lua/identify.lua',
-    "local may_reap = reaped == '0' or (is_look and reaped == '1')",
-    "local may_reap = reaped ~= '2'",
+    "if (is_look or reaped == '0') and has_expired(now, lease) then return { 'reap', now } end",
+    "if has_expired(now, lease) then return { 'reap', now } end",
     'ledger/reaping.ts',
   ),
   one(
@@ -114,7 +113,7 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/lua/close.lua',
-    "if reaped ~= '2' and has_expired(now, lease) then return { 'reap', now } end",
+    "if has_expired(now, lease) then return { 'reap', now } end",
     '',
     'ledger/closing.ts',
   ),
@@ -222,8 +221,8 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/lua/identify.lua',
-    "status or '', key.tpm or -1,",
-    "status or '', key.rpm or -1,",
+    "key.tpm or -1, account.allowance_text or '', budget or '', window or '', key_budget, key_window,",
+    "key.rpm or -1, account.allowance_text or '', budget or '', window or '', key_budget, key_window,",
     'journeys/tokens-a-minute.ts',
   ),
   one(

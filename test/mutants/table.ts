@@ -107,9 +107,12 @@ export const mutants: readonly Mutant[] = [
     '',
     ['ledger/extending.ts'],
   ),
-  lua('extend', "if added < missing and reaped == '1' then return { 'reap', now } end", '', [
-    'ledger/extending.ts',
-  ]),
+  lua(
+    'extend',
+    "if added < missing and reaped == '1' and has_expired(now, lease) then return { 'reap', now } end",
+    '',
+    ['ledger/extending.ts'],
+  ),
   lua(
     'trim',
     "if now - tonumber(ms) > DAY_MS and call('XLEN', journal) == 0 then call('DEL', journal) end",
@@ -212,8 +215,8 @@ export const mutants: readonly Mutant[] = [
   ),
   lua(
     'admit',
-    "elseif concurrency and call('HLEN', hold_rows) + 1 > concurrency then",
-    'elseif false then',
+    "elseif (concurrency and call('HLEN', hold_rows) + 1 > concurrency)",
+    'elseif false',
     limits,
   ),
   lua('settle', "if mark and string.sub(mark, 1, 1) == 's' then", 'if false then', wide),
@@ -262,7 +265,12 @@ export const mutants: readonly Mutant[] = [
     shadow,
   ),
   lua('admit', 'if not is_reopening and not is_excused then', 'if not is_reopening then', shadow),
-  lua('reap', 'if charge.waived_in_all > 0 then', 'if false then', shadow),
+  lua(
+    'reap',
+    'if charge.waived_in_all > 0 then add_field(fields, waived_field(charge.id), int(charge.waived_in_all)) end',
+    '',
+    shadow,
+  ),
   one(
     'ledger/orders.ts',
     'const counted = wouldRefuse ? used.prompt + used.completion : countedTokens',
@@ -305,7 +313,7 @@ export const mutants: readonly Mutant[] = [
   lua('credit', "if of_hash ~= hash then return { 'idempotency_key_reused', now } end", '', [
     'ledger/credit.ts',
   ]),
-  lua('checkpoint', 'leases[#leases + 1] = deadline', 'leases[#leases + 1] = now', [
+  lua('checkpoint', 'add_field(leases, deadline, id)', 'add_field(leases, now, id)', [
     'ledger/ledger-lease.ts',
   ]),
   lua('charges', 'account.spent = account.spent + paid', '', wide),
@@ -315,7 +323,11 @@ export const mutants: readonly Mutant[] = [
     'return bounded((sum + micro - 1n) / micro)',
     'return bounded(sum / micro)',
   ),
-  one('ledger/admit.ts', "(word === 'budget_exceeded' && isHeld) ||", ''),
+  one(
+    'ledger/admit.ts',
+    "(isHeld && (word === 'budget_exceeded' || word === 'insufficient_balance'))",
+    "(isHeld && word === 'insufficient_balance')",
+  ),
   one(
     'ledger/admit.ts',
     'const countedTokens = Math.min(tokens, granted.mostTokens)',

@@ -3,7 +3,7 @@
 -- would have refused gets a hold of what is available, and does not count in the limits either.
 -- KEYS: account, hold leases, hold rows, journal, key
 -- ARGV: 1 `<lease ms> <reaped> <renewed>`, the last two of which say what was done for this request before this call:
---         reaped: `0` = nothing, `1` = some of the expired holds, `2` = all of them; renewed: `1` = the allowance was;
+--         1 = expired holds were reaped, the allowance was renewed; else 0;
 --       2 scope;
 --       3 `<hold id> <wanted> <min> <tokens for the limit> <the fewest for it that suffice> <shares>`; beyond `min`, a
 --         hold takes no more than a share of what is available; while the account owes something, a request that wants
@@ -43,10 +43,9 @@ if is_reopening then
 else
   key = read_key(key_key)
 end
-local account, name, status, actual_plan, last_minute, requests_used, tokens_used, budget, window, open_of_key =
-  read_account('name', 'status', 'plan', 'minute', 'requests', 'tokens', 'budget', 'window',
-    OPEN .. (key.id or ''))
-account.plan, account.budget, account.window_text = actual_plan or 'default', budget, window
+local account, name, status, actual_plan, last_minute, requests_used, tokens_used, budget, open_of_key =
+  read_account('name', 'status', 'plan', 'minute', 'requests', 'tokens', 'budget', OPEN .. (key.id or ''))
+account.plan, account.budget = actual_plan or 'default', budget
 if not account.id or not key.id then return { 'invalid_api_key', now } end
 if not is_reopening and account.plan ~= plan then return { 'plan', now, account.plan } end
 
@@ -107,17 +106,16 @@ local short, which, renews_at = nil, '', 0
 if is_reopening then
   short = nil
 elseif counted > most_tokens then
-  short, which = 'invalid_parameter', 'tokens'
+  short = 'invalid_parameter'
 elseif (rpm and requests_used + 1 > rpm) or (key.rpm and key.requests + 1 > key.rpm) then
   short, which = 'rate_limit_exceeded', 'requests'
 elseif (tpm and tokens_used + counted > tpm) or (key.tpm and key.tokens + counted > key.tpm) then
   short, which = 'rate_limit_exceeded', 'tokens'
-elseif concurrency and call('HLEN', hold_rows) + 1 > concurrency then
-  short, which = 'concurrency_limit_exceeded', 'account'
-elseif key.concurrency and open_of_key + 1 > key.concurrency then
-  short, which = 'concurrency_limit_exceeded', 'key'
+elseif (concurrency and call('HLEN', hold_rows) + 1 > concurrency)
+  or (key.concurrency and open_of_key + 1 > key.concurrency) then
+  short = 'concurrency_limit_exceeded'
 elseif available_to_all < min or (account.owed > 0 and wanted > 0) then
-  short, which = 'insufficient_balance', account.reserved > 0 and 'held' or 'balance'
+  short = 'insufficient_balance'
 elseif budgets.left < min then
   short = 'budget_exceeded'
   -- If both budgets are used up, the request has to wait for the one that is renewed later.
@@ -135,7 +133,7 @@ if is_reopening then wanted = math.max(0, wanted - charged) end
 local amount = math.min(wanted, available, math.max(min, math.floor(available / shares)))
 local is_refused = short ~= nil and not is_excused
 -- The expired holds that are left may have what this one needs.
-if reaped == '1' and not is_open then
+if reaped == '1' and not is_open and has_expired(now, lease) then
   local may_help = short == 'insufficient_balance' or short == 'budget_exceeded'
     or short == 'concurrency_limit_exceeded'
   local gets_less = not is_refused and amount < wanted

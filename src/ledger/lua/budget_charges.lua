@@ -1,5 +1,5 @@
--- Purpose: what a charge takes of budgets, and what a hold gives back to them when it ends. Stands after windows and
--- charges. A function named book_ writes nothing: all checks precede all writes.
+-- Purpose: what a charge takes of budgets, and what a hold gives back to them when it ends. Stands after windows. A
+-- function named book_ writes nothing: all checks precede all writes.
 
 -- Books the end of a hold in the newest window, which the row has until a request begins the next one. If this is the
 -- hold's own, takes out what the hold counted in it, and adds what is due; of both, the first `part.tokens` do not

@@ -17,10 +17,8 @@ local renewed, leases = {}, {}
 for i, id in ipairs(ids) do
   if values[i] then
     local amount, tail = match(values[i], '^(%d+) %d+ %d+ %d+ %d+ (.*)$')
-    renewed[#renewed + 1] = id
-    renewed[#renewed + 1] = amount .. ' ' .. progress[i] .. ' ' .. tail
-    leases[#leases + 1] = deadline
-    leases[#leases + 1] = id
+    add_field(renewed, id, amount .. ' ' .. progress[i] .. ' ' .. tail)
+    add_field(leases, deadline, id)
     reply[#reply + 1] = 'ok'
   else
     reply[#reply + 1] = 'gone'

@@ -61,13 +61,10 @@ drawn = drawn + draw_beyond_balance(account)
 local balance = account.granted - account.spent
 local repaid = book_repayment(account)
 local more = {}
-if drawn > 0 then more = { 'allowance', int(drawn) } end
+if drawn > 0 then add_field(more, 'allowance', int(drawn)) end
 write_sums(account, { 'granted', int(account.granted) })
 -- A refund's type is `charge`: by the type, gateways of earlier versions tell which sum an entry changes.
-if is_refund then
-  more[#more + 1] = 'as'
-  more[#more + 1] = kind
-end
+if is_refund then add_field(more, 'as', kind) end
 local entry = call('XADD', journal, '*', 'type', is_refund and 'charge' or kind, 'amount', int(amount),
   'balance', int(balance), 'meta', meta, unpack(more))
 write_repayment(repaid)

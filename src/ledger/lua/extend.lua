@@ -1,7 +1,7 @@
 -- Purpose: makes an open hold larger for a stream that goes on, stores what it has used so far, and renews its lease.
 -- The call names the most that the hold shall have in all: so repeated calls never add more than that.
 -- KEYS: account, hold leases, hold rows, journal, key
--- ARGV: 1 `<lease ms> <reaped> <renewed>`, as ARGV 1 of admit is;
+-- ARGV: 1 as ARGV 1 of admit, but for its last word, which is not used;
 --       2 `<hold id> <charge> <prompt> <cached> <completion>`, as at a checkpoint;
 --       3 `<amount in all> <least> <shares>`: one call adds at most an equal share of what is available, or `least` if
 --         that is more. The amount includes what a reaping of this hold has charged;
@@ -30,8 +30,8 @@ local function take_more(account, budgets, hold_windows, amount)
 end
 
 local now = now_ms()
-local account, status, budget, window = read_account('status', 'budget', 'window')
-account.budget, account.window_text = budget, window
+local account, status, budget = read_account('status', 'budget')
+account.budget = budget
 if not account.id then return { 'gone', now } end
 if reaped == '0' and has_expired(now, lease) then return { 'reap', now } end
 local row = call('HGET', hold_rows, id)
@@ -52,7 +52,7 @@ local available = math.min(available_of(account), budgets.left)
 local missing = math.max(0, in_all - charged - held)
 local added = math.min(missing, math.max(least, math.floor(available / shares)), available)
 -- The expired holds that are left may have what is missing.
-if added < missing and reaped == '1' then return { 'reap', now } end
+if added < missing and reaped == '1' and has_expired(now, lease) then return { 'reap', now } end
 
 write_when_full()
 if added > 0 then

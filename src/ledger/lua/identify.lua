@@ -3,18 +3,18 @@
 -- unless the account is suspended.
 -- KEYS: account, hold leases, hold rows, journal, key (a look may name the one whose budget is wanted)
 -- ARGV: 1 `<lease ms> <reaped> <renewed>`, as ARGV 1 of admit is; 2 scope, '' = any;
---       3 '' = the key is checked; `=<plan that the account was on>` = a look;
---       4 for a look, what ARGV 8 of admit is; else ''
--- Reply: ok, now, account id, name, plan, key id, key's models, granted, spent, reserved, owed, status,
+--       3 for a look, the plan that the account was on; 4 for a look, what ARGV 8 of admit is; else '': the key is checked
+-- Reply: ok, now, account id, name, plan, key id, key's models, granted, spent, reserved, owed,
 --          the key's own limit of tokens a minute (-1 = none),
 --          and as the row has them, or '': allowance, budget, its window;
 --          for a look, the key's budget and its window, else ''
 --      | reap, now: reap.lua has to be called first | renew, now: renew.lua has to be called first
---      | plan, now, actual | <error code>, now, account id, key id (an unknown key has neither)
+--      | plan, now, actual | <error code>, now, account id, key id (an unknown key or account has neither)
 
 local key_key = KEYS[5]
 local lease, reaped, renewed = match(ARGV[1], '^(%d+) (%d) (%d)$')
-local scope, is_look, plan, offer = ARGV[2], ARGV[3] ~= '', string.sub(ARGV[3], 2), ARGV[4]
+local scope, plan, offer = ARGV[2], ARGV[3], ARGV[4]
+local is_look = offer ~= ''
 
 local now = now_ms()
 local account, name, status, actual_plan, budget, window =
@@ -27,8 +27,7 @@ if is_look and account.plan ~= plan then return { 'plan', now, account.plan } en
 local refusal = not is_look and find_refusal(status, key, scope, now)
 if refusal then return { refusal, now, account.id, key.id } end
 -- A caller waits for one reaping at most. A look shows the account without any expired hold.
-local may_reap = reaped == '0' or (is_look and reaped == '1')
-if may_reap and has_expired(now, lease) then return { 'reap', now } end
+if (is_look or reaped == '0') and has_expired(now, lease) then return { 'reap', now } end
 if is_look and renewed == '0' and status ~= 'suspended' and needs_renewal(account, offer, now) then
   return { 'renew', now }
 end
@@ -44,6 +43,5 @@ end
 return {
   'ok', now, account.id, name or '', account.plan, key.id or '', key.models,
   int(account.granted), int(account.spent), int(account.reserved), int(account.owed),
-  status or '', key.tpm or -1,
-  account.allowance_text or '', budget or '', window or '', key_budget, key_window,
+  key.tpm or -1, account.allowance_text or '', budget or '', window or '', key_budget, key_window,
 }

@@ -1,4 +1,4 @@
--- Purpose: what all scripts of the ledger share: the keys, the account, the time of a hold.
+-- Purpose: what the scripts of the ledger share: the keys, the account, the time of a hold.
 -- A function named read_, find_ or book_ writes nothing: all checks precede all writes.
 -- Amounts are integers up to 2^53-1: doubles hold them exactly.
 

@@ -2,10 +2,9 @@
 -- rest goes back, first to what the account owes.
 -- KEYS: account, hold leases, hold rows, journal
 -- ARGV: 1 lease ms
--- Reply: ok, now, how many were reaped, 1 = more are expired
+-- Reply: ok, now, how many were reaped
 
-local lease = tonumber(ARGV[1])
-local AT_ONCE = 100
+local lease = ARGV[1]
 
 -- Books in `account` that the hold has ended, and returns its charge.
 local function book_reaping(account, id, row)
@@ -38,13 +37,10 @@ local function book_reaping(account, id, row)
 end
 
 local function write_reaping(charge, hour, day)
-  call('HSET', charge.settled, charge.id, charge.mark)
-  if charge.waived_in_all > 0 then
-    call('HSET', charge.settled, waived_field(charge.id), int(charge.waived_in_all))
-  end
-  if charge.counted_in_all then
-    call('HSET', charge.settled, counted_field(charge.id), charge.counted_in_all)
-  end
+  local fields = { charge.id, charge.mark }
+  if charge.waived_in_all > 0 then add_field(fields, waived_field(charge.id), int(charge.waived_in_all)) end
+  if charge.counted_in_all then add_field(fields, counted_field(charge.id), charge.counted_in_all) end
+  call('HSET', charge.settled, unpack(fields))
   call('EXPIRE', charge.settled, MARK_SECONDS)
   call('HINCRBY', account_key, OPEN .. charge.key_id, -1)
   write_charge(charge)
@@ -54,11 +50,8 @@ local function write_reaping(charge, hour, day)
 end
 
 local now = now_ms()
-local ids = call('ZRANGEBYSCORE', hold_leases, '-inf', int(now), 'LIMIT', 0, AT_ONCE + 1)
--- While Redis has run for less than a lease, no hold is reaped: its gateway had no chance to renew the lease.
-if #ids == 0 or uptime_ms() < lease then return { 'ok', now, 0, 0 } end
-local more = #ids > AT_ONCE
-if more then ids[#ids] = nil end
+if not has_expired(now, lease) then return { 'ok', now, 0 } end
+local ids = call('ZRANGEBYSCORE', hold_leases, '-inf', int(now), 'LIMIT', 0, 100)
 local account = read_account()
 account.allowance = read_allowance(account)
 local hour, day = usage_keys(now)
@@ -79,4 +72,4 @@ write_repayment(repaid)
 local fields = {}
 add_windows(account, fields)
 write_sums(account, fields)
-return { 'ok', now, #ids, more and 1 or 0 }
+return { 'ok', now, #ids }

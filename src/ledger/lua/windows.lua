@@ -39,14 +39,12 @@ local function counts_text(counts)
     key.since and int(key.since) or '-', key.tokens, string.sub(key.field, #OF_KEY + 1))
 end
 
--- The caller may have read the text of the account's own window already.
 local function read_window(account, field)
   account.windows = account.windows or {}
   local window = account.windows[field]
   if window ~= nil then return window end
-  local text = account.window_text
-  if field ~= OF_ACCOUNT or text == nil then text = call('HGET', account_key, field) end
-  local every, since, ends, used = match(text or '', '^(%a+) (%d+) (%d+) (%d+)$')
+  local text = call('HGET', account_key, field) or ''
+  local every, since, ends, used = match(text, '^(%a+) (%d+) (%d+) (%d+)$')
   window = every and { every = every, since = number(since), ends = number(ends), used = number(used) }
   account.windows[field] = window or false
   return account.windows[field]
