@@ -23,12 +23,6 @@ export const accountMutants: readonly Mutant[] = [
   ),
   one(removal, 'await options.remember?.(ref)', '', deleted),
   one(removal, 'await writeOff(options, ref)', ''),
-  one(
-    'ledger/lua/close.lua',
-    'if not is_closed and not is_empty and not is_forfeited then',
-    'if false then',
-    removal,
-  ),
   one('portal/cookie.ts', 'return values.length === 1 ? values[0] : undefined', 'return values[0]'),
   one(
     'portal/lua/open.lua',

@@ -149,18 +149,6 @@ export const storeMutants: readonly Mutant[] = [
     "call('HSET', settled, id, 's 0 0') local usage_hour, usage_day = usage_keys(now)",
     'redis/scripts.ts',
   ),
-  one(
-    'ledger/lua/settle.lua',
-    'if number(last_minute) == minute and correction ~= 0 then',
-    'if correction ~= 0 then',
-    'ledger/limits.ts',
-  ),
-  one(
-    'ledger/lua/settle.lua',
-    'if number(of_key[1]) == minute and correction ~= 0 then',
-    'if correction ~= 0 then',
-    'ledger/limits.ts',
-  ),
   one('ledger/lua/admit.lua', 'if is_open then short = nil end', '', 'ledger/ledger.ts'),
   one(
     'ledger/lua/admit.lua',
