@@ -62,14 +62,16 @@ async function repeat(options: AdminOptions, request: Request): Promise<unknown>
     options.progress?.write(`Waiting for ${options.url.origin} …\n`)
   }, 1000)
   try {
+    let mayHaveRun = false
     for (let i = 0; ; i++) {
       const onAnswer = () => clearTimeout(waiting)
       const outcome = await attempt(options, { ...request, onAnswer })
       if ('value' in outcome) return outcome.value
+      mayHaveRun ||= !outcome.wasNotSent && !outcome.wasRefused
       const isFirstRefused = i === 0 && outcome.wasNotSent === true
       const pauseMs = pausesMs[i]
       if (pauseMs === undefined || !outcome.mayHelpAgain || isFirstRefused) {
-        throw explain(outcome, request)
+        throw explain(outcome, request, mayHaveRun)
       }
       await sleep(pauseMs, undefined, { signal: options.signal })
     }
@@ -90,12 +92,9 @@ interface Failure {
   readonly wasRefused?: boolean
 }
 
-/** Without an answer it is not known whether money was moved; with the same key, trying again is safe. */
-function explain(
-  { exitCode, message, wasNotSent, wasRefused }: Failure,
-  request: Request,
-): CliError {
-  const isUnclear = request.method === 'POST' && !wasNotSent && !wasRefused
+/** If one of the attempts had no answer, it is not known whether money was moved; with the same key, trying again is safe. */
+function explain({ exitCode, message }: Failure, request: Request, mayHaveRun: boolean): CliError {
+  const isUnclear = request.method === 'POST' && mayHaveRun
   const hint = `It is not known whether this was done. Repeat the command with --idempotency-key ${request.idempotencyKey}: then it is done only once.`
   return new CliError(exitCode, isUnclear ? `${message}\n${hint}` : message)
 }

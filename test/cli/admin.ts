@@ -85,6 +85,18 @@ t.test('an unclear top-up says how to repeat it safely', async (t) => {
   }
 })
 
+t.test('so does one whose gateway is gone when it is sent again', async (t) => {
+  const { url, stop } = await scripted(t, (req) => {
+    void stop()
+    req.socket.resetAndDestroy()
+  })
+  const admin = createAdmin({ url, token: 'secret', idempotencyKey: 'my-key' })
+  await t.rejects(admin.post('accounts/a/topup', { amount: 1 }), {
+    exitCode: 69,
+    message: /No gateway answers .*--idempotency-key my-key/s,
+  })
+})
+
 t.test('a refusal is not repeated', async (t) => {
   const { admin, seen } = await scripted(t, refuse(409, 'insufficient_balance'))
   await t.rejects(admin.post('accounts/a/adjust', { amount: -1 }), {

@@ -31,6 +31,18 @@ export const windowMutants: readonly Mutant[] = [
     renewals,
   ),
   lua('renew', "if amount > missing then allowance.plan = '' end", '', renewals),
+  lua(
+    'admit',
+    'if not is_reopening then available_to_all = available_to_all - withdrawn(account, offer) end',
+    '',
+    renewals,
+  ),
+  lua(
+    'admission',
+    'local target = math.max(0, (tonumber(tokens) or 0) - tonumber(used))',
+    'local target = 0',
+    renewals,
+  ),
   lua('renew', 'local drawn = draw_beyond_balance(account)', 'local drawn = 0', renewals),
   lua('renew', 'local repaid = book_repayment(account)', 'local repaid = nil', renewals),
   lua(

@@ -49,3 +49,13 @@ local function needs_renewal(account, offer, now)
   if not tokens then return left ~= '0' and may_take end
   return is_over or plan ~= '' or may_take or tokens - tonumber(used) > tonumber(left)
 end
+
+-- How much of what is available renew.lua would take back: what holds have given back since it was called. Nobody may
+-- get that. With rollover (`keeps`), nothing is taken back.
+local function withdrawn(account, offer)
+  local left, used, plan = match(account.allowance_text or '', '^(%d+) (%d+) %d+ (.*)$')
+  local tokens, keeps = match(offer, '^(%S+) %S+ (%d)')
+  if not left or plan == account.plan or keeps == '1' then return 0 end
+  local target = math.max(0, (tonumber(tokens) or 0) - tonumber(used))
+  return math.max(0, math.min(tonumber(left) - target, available_of(account)))
+end

@@ -99,6 +99,7 @@ if renewed == '0' and not is_reopening and needs_renewal(account, offer, now) th
 local budgets = find_budgets(account, key, offer, now)
 if not budgets then return { 'clock', now } end
 local available_to_all = available_of(account)
+if not is_reopening then available_to_all = available_to_all - withdrawn(account, offer) end
 local available = math.min(available_to_all, budgets.left)
 
 -- Which limit is reached, or what it has too little of.
