@@ -296,22 +296,30 @@ t.test('a lost allowance that is held makes no request slower until it is free',
   await sound()
 })
 
-for (const left of [30, 0]) {
-  t.test(`what becomes free after the renewal is granted to nobody beyond ${left}`, async (t) => {
-    const opened = await open(t, monthly(100))
-    const { ledger, caller, plans, setPlan, sums, sound } = opened
-    plans.set('less', { ...unlimited, ...(left > 0 && { allowance: monthly(left) }) })
-    const hold = await ledger.admit(request(caller, 60))
-    await setPlan('less')
-    const { admission, flights } = noting(opened, async (script) => {
-      if (script === 'renew' && !hold.settlement) await ledger.settle(hold, used(0))
-    })
-    await t.rejects(admission.admit(request(caller, left + 1)), { code: 'insufficient_balance' })
-    t.same(flights, ['admit', 'admit', 'renew', 'admit'])
-    t.equal((await admission.admit(request(caller, left))).amount, left)
-    t.match(await sums(), { balance: left, available: 0 })
-    await sound()
-  })
+for (const [left, asked] of [
+  [30, 31],
+  [30, 30],
+  [0, 1],
+] as const) {
+  t.test(
+    `of what is free after the renewal, ${left} are granted, if ${asked} are asked for`,
+    async (t) => {
+      const opened = await open(t, monthly(100))
+      const { ledger, caller, plans, setPlan, sums, sound } = opened
+      plans.set('less', { ...unlimited, ...(left > 0 && { allowance: monthly(left) }) })
+      const hold = await ledger.admit(request(caller, 60))
+      await setPlan('less')
+      const { admission, flights } = noting(opened, async (script) => {
+        if (script === 'renew' && !hold.settlement) await ledger.settle(hold, used(0))
+      })
+      const admitted = admission.admit(request(caller, asked))
+      if (asked > left) await t.rejects(admitted, { code: 'insufficient_balance' })
+      else t.equal((await admitted).amount, left)
+      t.same(flights, ['admit', 'admit', 'renew', 'admit'])
+      t.match(await sums(), { balance: left, reserved: asked > left ? 0 : left })
+      await sound()
+    },
+  )
 }
 
 t.test('the same with a plan that gives less, and then one that gives more', async (t) => {
