@@ -42,7 +42,7 @@ export interface Exchange {
   readonly incoming?: IncomingMessage | undefined
   /** Fires when the client closes before the answer is complete. */
   readonly left: AbortSignal
-  /** The caller that the text of the key names, not verified yet; set by the auth plugin's `check`. */
+  /** The caller that the text of the key names, not verified yet (the auth plugin's `check`); or that of a verified log-in (the account page). */
   caller?: Caller | undefined
   /** Settles when Redis has said whether the key is good; set by the auth plugin when it asks Redis. */
   proof?: Promise<Identity> | undefined
@@ -60,7 +60,7 @@ export interface Exchange {
   meter?: Meter | undefined
   /** Set by the generation. Metering calls it to stop the generation when the ledger says so. */
   stop?: ((code: StopReason) => void) | undefined
-  /** Set by the generation: no further event is metered or handed on before this has resolved. Metering calls it while a hold is extended. */
+  /** Set by the generation: no further event is metered or handed on before `until` has resolved. Metering calls it while a hold is extended. */
   pause?: ((until: Promise<unknown>) => void) | undefined
   /** Set by a generation that goes on after its client has left: the client's leaving then does not abort `signal`. */
   finishesAlone: boolean
@@ -75,7 +75,7 @@ export interface Exchange {
 export interface Caller {
   /** The 12 characters in the key that name the account. */
   readonly ref: string
-  /** HMAC-SHA-256 of the key, base64url. */
+  /** HMAC-SHA-256 of the key, base64url; of a log-in, the hash of its cookie. */
   readonly hmac: string
   /** The scope that the route requires; '' requires none. */
   readonly scope: Scope | ''
@@ -127,9 +127,9 @@ export interface Outcome {
   readonly error?: GatewayError
   /** The client closed before the answer was complete. */
   readonly clientLeft: boolean
-  /** Whether a backend request was fully sent; it then costs at least the prompt, also when the client has left or has cancelled. */
+  /** Whether a backend request was fully sent: if so, a client that leaves or cancels owes at least the prompt. A failure before any content costs nothing. */
   readonly backendAsked: boolean
-  /** The answer came to its end: JSON whole, every choice that came finished, or cut at its length by the gateway. True also for an answer without a backend, unless it failed. */
+  /** The answer came to its end: the JSON is whole; or each choice that came has finished; or the gateway has cut it as if at its length. True also for an answer without a backend, unless it failed. */
   readonly complete: boolean
   /** The ledger cut the output: the money of its hold was used up, or the ledger no longer knows the hold. */
   readonly cut: boolean
@@ -162,7 +162,7 @@ export interface Route {
   readonly awaitsFirst?: boolean
   /** x.signal fires when the client leaves. */
   readonly abortOnLeave?: boolean
-  /** Called once for each exchange, at its plugin's place. State of the exchange is kept in local variables of this function. */
+  /** Called once for each exchange, before the plugins' `begin`; its hooks run after those of its plugin. State of the exchange is kept in local variables of this function. */
   begin(x: Exchange): Serving
 }
 
@@ -190,7 +190,7 @@ export type Answer =
   | {
       readonly status: number
       readonly headers: Readonly<Record<string, string>>
-      /** Writes the body and resolves when the work has ended, not when the client has left. */
+      /** Writes the body. That of a generation resolves when its work has ended, not when its client has left; one that is only read resolves at either. */
       stream(out: StreamOut): Promise<void>
     }
   | {

@@ -72,7 +72,7 @@ export interface GatewayOptions {
   readonly ownPlugins?: readonly Plugin[]
   /** Reads the configuration again; without it the gateway cannot reload. */
   readonly load?: Load
-  /** What this process does of a gateway that has several; by default all. */
+  /** The part of this process in a gateway of several processes; by default it does everything. */
   readonly role?: ProcessRole
 }
 
@@ -221,7 +221,7 @@ function checksOf(
 }
 
 const strangersPart = 4
-/** A network has half of it, and must be able to load the largest file that all may read (/docs: 1.7 MB). */
+/** One network of strangers can take half of their pool, which must hold the largest file that anybody may read (/docs: 1.7 MB). */
 const leastForStrangers = 8 * 2 ** 20
 
 /** Each worker has its part of what the file gives to all. Strangers have a pool of their own: a quarter as much, but at least 8 MiB in each process. */

@@ -1,7 +1,7 @@
 // The life of a request, one function: check → body (vouch) → identify → admit → serve → done; when `identify` has
 // answered: answered → done.
-// The calls of a phase start together and are all awaited. What a call throws at once is the answer; else the first answer
-// or refusal in plugin order. Each plugin releases in `done` what it took. The exchange ends when its work ends, not when its client leaves.
+// The calls of a phase start together and are all awaited. An error that a call throws synchronously wins, else the first
+// answer or refusal in plugin order. Each plugin releases in `done` what it took. The exchange ends when its work ends, not when its client leaves.
 
 import { asGatewayError } from './errors.ts'
 import type { GatewayError } from './errors.ts'

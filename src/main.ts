@@ -23,19 +23,18 @@ const argv = process.argv.slice(2)
 // lines then, and also when the disk is full.
 for (const out of [process.stdout, process.stderr]) {
   out.on('error', (error: NodeJS.ErrnoException) => {
-    if (isStart) return
+    // A command's error message may get lost, but its exit code must not.
+    if (isStart || out === process.stderr) return
     // As at Ctrl-C, doctor first removes what it has written to the store.
     if (error.code === 'EPIPE' && argv[0] === 'doctor') return stopping.abort()
     if (error.code === 'EPIPE') process.exit(0)
-    // A command's error message may get lost, but its exit code must not.
-    if (out === process.stderr) return
     process.stderr.write(`tollgate: Nothing can be written: ${error.message}\n`)
     process.exit(1)
   })
 }
 
 const isStart = argv[0] === undefined || argv[0] === 'start' || argv[0].startsWith('--config')
-// Before the gateway can reload, the signal would end the process; on a terminal it should (start.ts).
+// Until start.ts listens for SIGHUP, it would end the process. On a terminal it should.
 if (isStart && !process.stdout.isTTY) process.on('SIGHUP', () => undefined)
 const io = {
   stdin: process.stdin,

@@ -97,6 +97,11 @@ t.test('a reader that closes its end is no error', async (t) => {
   }
 })
 
+t.test("a failure message's reader that has gone: still its exit code", async (t) => {
+  const line = `"${process.execPath}" "${main}" strat 2>&1 >/dev/null | true; exit "\${PIPESTATUS[0]}"`
+  t.equal((await runProcess(t, ['bash', '-c', line])).code, 2)
+})
+
 t.test('doctor removes its object when the reader of its lines ends', async (t) => {
   const folder = t.testdir()
   const store = `store: { disk: { path: '${folder}/store', reserve: 1MiB } }`

@@ -11,7 +11,7 @@ export type Count = (text: string) => Promise<number>
 export interface Alarm {
   /** Rough tokens; may be changed at any time. */
   at: number
-  /** Called in `event` when `roughTokens` is `at` or more, at each event with content until `at` is raised. */
+  /** Called in `event` when `roughTokens` is `at` or more, at each event that is taken, until `at` is raised. */
   reached(): void
 }
 
@@ -20,9 +20,9 @@ const spokenBytesPerToken = 200
 const keptChars = 64 * 1024
 /** A rope of slices keeps every chunk that they came from in memory; a flat string of this length, joined from them, does not. */
 const flatChars = 1024
-/** So much of the newest text stands for all that came since the last sample: about 250 tokens, 0.3 ms. As much is always at hand, and the tokenizer takes it in one turn. */
+/** So much of the newest text stands for all that came since the last sample: about 250 tokens, 0.3 ms. As much is at hand, except just after text was let go of, and the tokenizer takes it in one turn. */
 const sampleLength = 1000
-/** A sample may begin in the middle of a word, which adds a token: much, in a few words. So it is at least so long, with text that was counted before, if that is still kept. */
+/** A sample may begin in the middle of a word, which adds a token, a large error in a few words. So a sample has at least this length, and begins in text that was counted before, if that is still kept. */
 const leastSample = 256
 /** A sample is taken when the text has grown by this part of it. */
 const growth = 1 / 8
@@ -133,7 +133,7 @@ export class Generated {
     this.#flatChars = 0
     this.#recent = ''
     if (escaped === '') return
-    // By its bytes: few languages have more tokens.
+    // A token for each four bytes: in few languages are there more.
     const rough = Math.ceil(escaped.length / 4)
     if (this.#waiting >= waitingSlices) return this.#counts(escaped, rough)
     this.#waiting++

@@ -1,6 +1,6 @@
-// Which target of a model is asked: of those that are not known to fail, the lowest priority first, within one the less
-// busy of two that are drawn by weight, so that a slow target gets less. Where all are full, requests wait. Where all are
-// known to fail, each is tried once a second. Knows what is under way at each target in this process, and outlives a
+// Which target of a model is asked: of those that are not known to fail, those of the lowest priority; of these, two are
+// drawn by weight, and the less busy one is asked, so that a slow target gets less. Where all are full, requests wait. Where
+// all are known to fail, one whose breaker is open is tried once a second, and one that fails its check is asked. Knows what is under way at each target in this process, and outlives a
 // configuration: a target whose address, model and credential stay the same keeps its state. Decides nothing about when
 // to go on to another target.
 
@@ -170,7 +170,7 @@ export class Candidates {
     )
   }
 
-  /** All targets of the model are to be left alone now. Then each may be asked once a second all the same. */
+  /** All targets of the model are to be left alone now. Then each may be asked all the same; one whose breaker is open, once a second. */
   #isLastResort(): boolean {
     return this.#all.every((state) => state.waitMs(this.account) > 0)
   }
@@ -200,7 +200,7 @@ export class Targets {
     this.#random = random
   }
 
-  /** To be asked for each generation; `account` is the ref of the account that asks. */
+  /** To be called once for each generation; `account` is the ref of the account that asks. */
   candidatesFor(model: Model, account: string): Candidates {
     const states = this.statesOf(model)
     return new Candidates(this.modelStateOf(model), states, { account, random: this.#random })

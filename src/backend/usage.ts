@@ -1,6 +1,6 @@
 // The meter of one answer: is it finished, did it fail, what did it use. Gets each event of a stream, or a whole JSON
-// answer. Most events are like the one before and are not read at all; the others are read once (chunk.ts), and only
-// their usage is parsed. Believes no backend blindly: an impossible count is ignored. Knows no prices.
+// answer. Most events differ from the one before only in their text, which pattern.ts finds; the others are read (chunk.ts),
+// and only their usage is parsed. Believes no backend blindly: an impossible count is ignored. Knows no prices.
 
 import { parsed } from '../http/json/field.ts'
 import { readChunk, readInTurns } from './chunk.ts'
@@ -202,7 +202,7 @@ export class Meter {
     return choices === 0 || (choices === 1 && this.#isReported)
   }
 
-  /** All tokens that were generated, from those that were counted in what was sent. An event has at least one token, whatever the vocabulary; but some servers send single letters, and then more than two events for a counted token. */
+  /** All tokens that were generated, from those that were counted in what was sent. An event counts as one token at least, unless there are more than two events for each counted token: then the server sends single letters, and only the count holds. */
   #all(counted: number): number {
     const { tries = 1 } = this.#options
     const times = this.#isReported ? 1 : tries

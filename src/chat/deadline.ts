@@ -111,7 +111,7 @@ export class Deadline {
     this.#depart(reason, this.cancel)
   }
 
-  /** When the client has left, has cancelled its message or takes no data, `listener` is called and the request goes on; the listener must then call `cancel`. Of an answer that is read late, because its socket rests between reads (pacing.ts), `listener` is called for every reason once the first content has come. */
+  /** When the request has to end because the client has left or has cancelled, or for any reason while the answer is paused, `listener` is called instead: it reads what has come, and then calls `cancel`, unless the answer has ended. Of an answer that is read late, because its socket rests between reads (pacing.ts), `listener` is called for every reason once the first content has come. */
   onDepart(listener: (reason: unknown) => void, isReadLate = false): void {
     this.#onDepart = listener
     this.#isReadLate = isReadLate

@@ -110,7 +110,7 @@ export function judgeEnding({ seat }: Generation, ending: Ending): void {
   if (ending.kind === 'failed') judge(seat, verdictOn(ending.error))
 }
 
-/** Settles a generation that failed before it answered, and returns the error for the client. */
+/** Settles a generation that failed before anything of a backend's answer was handed on, and returns the error for the client. */
 export async function givenUp(generation: Generation, thrown: unknown): Promise<unknown> {
   const { deadline, run } = generation
   deadline.stop()
@@ -119,7 +119,7 @@ export async function givenUp(generation: Generation, thrown: unknown): Promise<
   return error
 }
 
-/** The outcome when nothing of the answer had gone out to the client. */
+/** The outcome when nothing of a backend's answer was handed on. */
 function endedBy(generation: Generation, thrown: unknown): Outcome {
   const error = generation.cancelled ?? thrown
   const clientLeft = error instanceof ClientLeft || generation.x.left.aborted

@@ -191,7 +191,7 @@ export class Relay {
     // After a clean end, choices that never came are not missed (`complete`); after a cut they are (`finished`).
     const isComplete = how === 'whole' ? meter.complete : meter.finished
     // What is left is an event without its end, or an answer that is no stream. No client gets it, but it was generated,
-    // so it is metered. JSON that is cut off is not, because its last key or role would look like text.
+    // so it is metered; but not JSON that was cut: a key or role without its end would be taken for generated text.
     if (rest.trimEnd().endsWith('}')) meter.wasted({ head: rest, tail: rest, bytes: rest.length })
     this.#end(isComplete ? { kind: 'complete' } : { kind: 'failed', error: incomplete(meter) })
   }

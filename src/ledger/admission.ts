@@ -1,5 +1,5 @@
-// Calls the scripts that a request waits for, while the gate is open: identify and admit before it begins, extend when a
-// stream in slices has used most of its hold. A script is called again when it needs the limits of another plan or the
+// Calls the scripts that a request waits for, while the gate is open: identify and admit before it begins, extend
+// before a stream in slices has used up its hold. A script is called again when it needs the limits of another plan or the
 // windows of another day, and when holds had to be reaped or the allowance renewed first, by scripts of their own. A script's
 // refusal is thrown as the error of its code; any unclear reply is thrown as ledger_unavailable. admit.ts and identify.ts
 // say what the scripts are asked, and read their replies.
@@ -72,7 +72,7 @@ export class Admission {
 
   /**
    * Reaps expired holds and brings the allowance up to date, then returns what the account has. While Redis refuses to write,
-   * the allowance stays as it is. Checks no key. `hmac`: of the key whose budget is wanted, too.
+   * the allowance stays as it is. Checks no key. `hmac` names a key whose budget is to be read as well.
    */
   look(ref: string, hmac = '-'): Promise<AccountIdentity> {
     return this.#identify({ ref, hmac, scope: '' }, true)

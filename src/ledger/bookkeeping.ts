@@ -1,4 +1,4 @@
-// The ledger's part that no request waits for: what operators and customers ask about their money, credits, the audit and
+// The ledger's part that no generation waits for: what operators and customers ask about their money, credits, the audit and
 // the archive.
 
 import type { Admission } from './admission.ts'

@@ -133,7 +133,7 @@ export class Hold implements Linked<Hold> {
     this.stopIfSpent()
   }
 
-  /** For the ledger alone: what the hold has in all after an extension; what a reaping of it has charged counts, too. */
+  /** For the ledger alone: `amount` is all that the hold has after an extension, what a reaping of it has charged included. */
   extended({ amount }: { readonly amount: number }): void {
     this.#amount = amount
   }

@@ -103,8 +103,8 @@ export class Leases {
   }
 
   #schedule(): void {
-    // The next round comes after a ms for each hold, a second at least, but three times within a lease; jittered so that
-    // gateways do not renew in step.
+    // The next round comes after 1 ms for each hold, at least 1 s, at most a third of a lease; then up to a fifth sooner, so
+    // that gateways do not renew in step.
     const ms = Math.min(Math.max(1000, this.#holds.size), this.#options.leaseMs / 3)
     this.#timer = setTimeout(() => void this.#tick(), ms * (0.8 + Math.random() * 0.2)).unref()
   }

@@ -1,6 +1,6 @@
 // The prepaid balance: who may spend, what is held, what was charged. All sums live in Redis, and only scripts change
 // them. Here the ledger is put together, started and closed. The methods that a request calls are its parts' own:
-// admission.ts identifies, makes and extends holds, orders.ts settles them. Meanwhile leases.ts renews the holds of this
+// admission.ts identifies callers, and makes and extends holds; orders.ts settles them. Meanwhile leases.ts renews the holds of this
 // process; outbox.ts has the writes that Redis must not lose. Promises: no balance is negative, no token appears or
 // vanishes, each hold is charged exactly once, a crash loses nothing (docs/money.md). The ledger sets no prices.
 

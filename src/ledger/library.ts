@@ -87,7 +87,7 @@ export const ledgerScripts = {
   },
 } as const satisfies ScriptLibrary<Readonly<Record<string, string>>>
 
-/** How often a script is called for one request. Between two of its calls, reap.lua ends 100 holds at most. */
+/** The most calls of one script for one request. Between two of them, reap.lua ends 100 holds at most. */
 export const maxRounds = 120
 
 export const tooManyRounds = () => unavailable(new Error('A script asked for more too often'))

@@ -1,7 +1,8 @@
 // The hold of a stream, made in slices: it begins with the prompt and one slice of output, and is extended before that is
 // used up. So several streams share a modest balance, and the backend may generate what the client asked for.
 //
-// The meter's rough count says when to look; then the output is counted by the tokenizer, because only that is charged.
+// The meter's rough count says when to look; then `count` says what would be charged: what the backend has reported, if that
+// covers all, else what the tokenizer counts.
 // While a stream has used up what it holds, it is paused. When nothing is available, its work is stopped, but only after
 // an exact count, and a last call that asked for more. While Redis is away a stream goes on beyond its hold (docs/money.md,
 // promise 7): it asks again a slice later, and owes what it cannot pay. In shadow mode, a stream whose money has run out

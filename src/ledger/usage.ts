@@ -63,7 +63,7 @@ export function parseUsageQuery(query: URLSearchParams): UsageQuery {
 }
 
 export function parseUsageFilter(query: URLSearchParams): UsageFilter {
-  // This second, too.
+  // `to` is excluded, and this second must count.
   const to = parseSeconds(query, 'to') ?? Math.floor(Date.now() / 1000) + 1
   const from = parseSeconds(query, 'from') ?? Math.max(0, to - secondsOf.day)
   const bucket = oneOf(query, 'bucket', ['hour', 'day']) ?? 'hour'

@@ -1,5 +1,5 @@
 // What a request wants, what it needs of its account for that, and what its hold lets it use. The scripts decide whether it
-// gets the hold; their refusals learn here what to say of the request.
+// gets the hold; `neverFits` words the refusal of one that is too large for the limit of tokens a minute.
 
 import type { Model } from '../config/config.ts'
 import type { Effort } from '../tokens/count-pieces.ts'

@@ -1,6 +1,6 @@
 // The day, the week and the month that allowances and budgets go by: where they begin and end in a time zone. Scripts
-// take them as text and compare them with the clock of Redis. If Redis' time is not in the one that a script needs, this
-// clock is set by Redis'.
+// take them as text and compare them with the clock of Redis. If Redis' time lies outside of the window that a script
+// needs, `learn` sets the clock here by it.
 
 import { everies } from '../budget.ts'
 import type { Every } from '../budget.ts'

@@ -1,5 +1,5 @@
 -- Purpose: whether an account is announced to the sweepers for what becomes due; stands before the scripts that add to `due`.
--- Before a sweeper removes the announcement of a minute, it closes that minute, and only if nothing is due in it. A script
+-- Before a sweeper removes the announcement of a minute, it closes the minutes up to it (close.lua). A script
 -- that adds to `due` later then needs the announcement of a later minute. So nothing is due without an announcement.
 
 -- The field `closed` is the last minute that a sweeper has closed.

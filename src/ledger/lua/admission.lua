@@ -36,9 +36,9 @@ local function touch_key(key_name, key, now)
   end
 end
 
--- Whether renew.lua has something to do. It must not ask for that in vain twice: each admission would take three
--- flights. So if the allowance can only become smaller, this asks while something is available that can be taken. An
--- allowance that renew.lua could not take back in full, because open holds have reserved it, has no plan.
+-- Whether renew.lua has something to do. To ask in vain costs two flights. So where the allowance can only become smaller,
+-- this is true only while something can be taken. An allowance of which renew.lua could not take all, because open holds
+-- had reserved a part, has the plan ''.
 local function needs_renewal(account, offer, now)
   local tokens = tonumber(match(offer, '^%d+'))
   local left, used, ends, plan = match(account.allowance_text or '', '^(%d+) (%d+) (%d+) (.*)$')
@@ -50,8 +50,8 @@ local function needs_renewal(account, offer, now)
   return is_over or plan ~= '' or may_take or tokens - tonumber(used) > tonumber(left)
 end
 
--- How much of what is available renew.lua would take back: what holds have given back since it was called. Nobody may
--- get that. With rollover (`keeps`), nothing is taken back.
+-- The part of what is available that the next renew.lua will take back, because holds have freed it since the last one.
+-- Nobody may get that. With rollover (`keeps`), nothing is taken back.
 local function withdrawn(account, offer)
   local left, used, plan = match(account.allowance_text or '', '^(%d+) (%d+) %d+ (.*)$')
   local tokens, keeps = match(offer, '^(%S+) %S+ (%d)')

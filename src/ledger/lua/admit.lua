@@ -2,8 +2,8 @@
 -- refused request does not count in the limits. In shadow mode, limits and money refuse nobody: a request that they
 -- would have refused gets a hold of what is available, and does not count in the limits either.
 -- KEYS: account, hold leases, hold rows, journal, key
--- ARGV: 1 `<lease ms> <reaped> <renewed>`, the last two of which say what was done for this request before this call:
---         1 = expired holds were reaped, the allowance was renewed; else 0;
+-- ARGV: 1 `<lease ms> <reaped> <renewed>`; `reaped` and `renewed` are 1 if that was done for this request before this
+--         call, else 0;
 --       2 scope;
 --       3 `<hold id> <wanted> <min> <tokens for the limit> <the fewest for it that suffice> <shares>`; beyond `min`, a
 --         hold takes no more than a share of what is available; while the account owes something, a request that wants
@@ -71,8 +71,8 @@ local function answer(word, ...)
   return { word, now, request_limit, requests_left, token_limit, tokens_left, ... }
 end
 
--- A request that needs more than the limit by itself would be refused in every minute. So it counts as the limit, if
--- the fewest tokens that suffice are not more than that.
+-- A request that wants more than the limit by itself would be refused in every minute. So if it can do with less, it
+-- counts exactly the limit.
 local most_tokens = math.min(tpm or math.huge, key.tpm or math.huge)
 local counted = math.min(tokens, math.max(fewest, most_tokens))
 local has_limits = (key.rpm or key.tpm) and 1 or 0

@@ -1,10 +1,9 @@
 -- Purpose: what a charge takes of budgets, and what a hold gives back to them when it ends. Stands after windows. A
 -- function named book_ writes nothing: all checks precede all writes.
 
--- Books the end of a hold in the newest window, which the row has until a request begins the next one. If this is the
--- hold's own, takes out what the hold counted in it, and adds what is due; of both, the first `part.tokens` do not
--- count in it. If it is a later one, it counts only what is due beyond the hold. Returns this part of the charge's
--- counts.
+-- Books the end of a hold in the newest window, which the row has until a request begins the next one. If it is the one
+-- that the hold names, takes out `held` - `part.tokens` and adds `due` - `part.tokens`, neither below 0. If it is a later
+-- one, adds only `due` - `held`, if that is above 0. Returns what the charge counts in it.
 local function book_in(account, part, held, due)
   local field = part.field
   local window = part.since and read_window(account, field)
@@ -39,7 +38,7 @@ local function counted_text(counts)
 end
 
 -- Books that a hold of `held` tokens has ended, and was charged `due`. `counted` is what reapings of the same hold have
--- counted; returns it with what this charge counts.
+-- counted. Returns it with this charge's counts added; a charge below 0 leaves it as it was.
 local function book_budgets(account, charge, hold_windows, held, due, counted)
   local counts = hold_windows and {
     account = book_in(account, hold_windows.account, held, due),
@@ -55,8 +54,8 @@ local function book_budgets(account, charge, hold_windows, held, due, counted)
   end
   charge.counted = counted_text(counts)
   if not charge.counted or not before then return charge.counted or counted end
-  -- A correction gives back only to the newest window. So each part has the newest window in which the reapings
-  -- or this charge counted something, and the sum in it.
+  -- A correction gives back only to the newest window. So of each part one window is kept: this charge's, if it counted
+  -- anything, with what the reapings counted in the same one; else that of the reapings.
   for _, who in ipairs({ 'account', 'key' }) do
     local part, old = counts[who], before[who]
     if part.tokens == 0 then counts[who] = old

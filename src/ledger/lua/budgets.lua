@@ -24,8 +24,8 @@ local function find_budget(account, text, field, windows, now)
   return { field = field, window = window, left = math.max(0, number(tokens) - window.used) }, false
 end
 
--- The budgets of an account and of one of its keys: `all` has those that there are; nil when the gateway has to send
--- the windows again.
+-- The budgets of an account and of one of its keys: `all` lists those that exist. Returns nil when the gateway has to
+-- send the windows again.
 local function find_budgets(account, key, windows, now)
   if not account.budget and not key.budget then return NO_BUDGETS end
   local budgets = { all = {}, left = math.huge }

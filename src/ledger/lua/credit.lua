@@ -49,8 +49,8 @@ if available + amount < 0 then
   return { 'insufficient_balance', now, int(available), int(account.owed) }
 end
 
--- Called before the sums change, so that a top-up does not become a part of the allowance; and after, for an
--- adjustment.
+-- Twice: before the sums change, so that a top-up does not become a part of an allowance that was too large; and after,
+-- because an adjustment may leave less balance than allowance.
 local drawn = draw_beyond_balance(account)
 if is_refund then
   account.spent = account.spent - amount

@@ -17,7 +17,7 @@ local in_all, least, shares = match(ARGV[3], '^(%d+) (%d+) (%d+)$')
 in_all, least, shares = number(in_all), number(least), number(shares)
 
 -- Adds `amount`, by which the hold grows, to what is used of each budget. The operator may have taken a budget away
--- since the hold was made: its window, if it still runs, counts the growth all the same.
+-- since the hold was made: its window, if it is still the newest, counts the growth all the same.
 local function take_more(account, budgets, hold_windows, amount)
   take_budgets(account, budgets, amount)
   for _, who in ipairs(hold_windows and { 'account', 'key' } or {}) do

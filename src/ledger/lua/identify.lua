@@ -1,6 +1,6 @@
--- Purpose: checks a key, and reads what its account has, once expired holds were reaped. Or only looks at an account,
--- for the operator, the account page or a key that was checked before: then the allowance is brought up to date first,
--- unless the account is suspended.
+-- Purpose: checks a key, and reads what its account has, after one reaping at most. Or only looks at an account, for the
+-- operator, the account page or a key that was checked before: after all expired holds were reaped, and the allowance was
+-- brought up to date, unless the account is suspended.
 -- KEYS: account, hold leases, hold rows, journal, key (a look may name the one whose budget is wanted)
 -- ARGV: 1 `<lease ms> <reaped> <renewed>`, as ARGV 1 of admit is; 2 scope, '' = any;
 --       3 for a look, the plan that the account was on; 4 for a look, what ARGV 8 of admit is; else '': the key is checked

@@ -5,7 +5,8 @@
 local HOUR_MS = 3600000
 local DAY_MS = 86400000
 local MAX_AMOUNT = 9007199254740991
--- Set at the first settlement of an hour, this keeps each mark of the hour for 25 hours at least.
+-- Expiry of the marks of an hour, set at the hour's first settlement: its last mark may come almost an hour later, and
+-- then still stays for 25 hours.
 local MARK_SECONDS = 26 * 3600
 -- With a key's id behind it: the field of the account that counts the open holds of that key.
 local OPEN = 'open:'

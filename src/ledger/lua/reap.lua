@@ -21,9 +21,8 @@ local function book_reaping(account, id, row)
   local due = math.max(0, number(total) - before.charge)
   account.reserved = account.reserved - number(amount)
   prompt, cached, completion = number(prompt), number(cached), number(completion)
-  -- If nothing is due, the counts of an earlier reaping stay where they are greater: the row of a hold that was opened
-  -- again has none until its next checkpoint. If something is due, only the row's counts are used: the audit computes
-  -- the charge from them.
+  -- If nothing is due, the greater of each count stays: a hold that was opened again has zeros in its row until its next
+  -- checkpoint. If something is due, the row's counts are taken: the audit computes the charge from them.
   if due == 0 then
     prompt, cached = math.max(prompt, before.prompt), math.max(cached, before.cached)
     completion = math.max(completion, before.completion)

@@ -27,9 +27,9 @@ local target = had
 if tokens then
   local start, new_ends = window_now(offer, every, now)
   if not start then return { 'clock', now } end
-  -- Only a window that began after the last one's end renews. One that began before (of another time zone, or longer)
-  -- carries the last one on, to the later of both ends. Another plan gives its tokens less what was used. So nothing is
-  -- renewed twice.
+  -- Only a window that begins at the last one's end, or later, renews. If it began earlier (in another time zone, or as a
+  -- longer one), the allowance lasts until the later of both ends. Another plan gives its tokens less what was used. So
+  -- nothing is renewed twice.
   local kept = keeps == '1' and had or 0
   if is_over and start >= ends then
     target, used = number(tokens) + kept, 0

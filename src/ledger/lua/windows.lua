@@ -6,10 +6,9 @@
 -- is a field of the account's row: `window` for the account's budget, `window:<key id>:<every>` for a key's. It is
 -- `<every> <since> <end> <used>`. `since` is when the first request of the window came; it names the window. `used` is
 -- the sum of the charges and open holds in it.
--- What a hold gets counts in the windows that run at that time, also if its request ends after them. A hold that is
--- extended may count in one window after the other: its row names the newest. Its charge names the windows in which
--- the charge counts. Both do so in five words, the first two for the account's budget, the others for the key's;
--- `-` = no window:
+-- What a hold gets counts in the windows that run when it gets it, even if its request ends later. If it is extended in a
+-- later window, its row names that one. The entry of its charge names the windows in which the charge counts. Row and
+-- entry use five words each, the first two for the account's budget, the others for the key's; `-` = no window:
 -- `<since> <tokens> <since> <tokens> <key id>:<every>`
 -- The row of a hold has them in its meta, as `"held":"…"`. There, all tokens of the hold count in the named window,
 -- except `tokens`, which the hold had before it began to count in that window. The entry of a charge has them as

@@ -1,4 +1,4 @@
--- Purpose: whose cookie it is. Notes each minute that it is used, so that it does not end; a Redis that refuses this
+-- Purpose: whose cookie it is. Notes, at most once a minute, that it is used, so that it does not end; a Redis that refuses this
 -- write, because its memory is full, can still answer.
 -- KEYS: account, logins
 -- ARGV: 1 the cookie's hash; 2 idle time that ends a log-in, ms; 3 time after its begin that does, ms

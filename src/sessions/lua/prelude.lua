@@ -10,7 +10,7 @@ local function keep(session, others, retention_s, storage, id, counted)
       call('EXPIRE', key, retention_s)
     end
     call('HSET', storage, id, int(counted))
-  -- Answers 1 only for a key that had an expiry.
+  -- PERSIST answers 1 only for a key that had an expiry.
   elseif call('PERSIST', session) == 1 then
     for _, key in ipairs(others) do
       call('PERSIST', key)

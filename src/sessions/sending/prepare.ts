@@ -233,7 +233,7 @@ export interface Context {
 const firstRow = 8
 const chunkMessages = 256
 const chunkBytes = 1024 * 1024
-/** Is read before the send has its turn, for many sends at a time. */
+/** Small, because first chunks are read before a send has its turn: many may be in memory at a time. */
 const firstChunkBytes = 64 * 1024
 
 /**

@@ -94,7 +94,7 @@ export class FrameLog {
   #isLost = false
   #isBroken = false
 
-  /** `next`: seq of the first frame that will be added. Beyond `maxBytes`, only the newest piece is kept. */
+  /** `next`: seq of the first frame that will be added. Beyond `maxBytes`, the oldest pieces are dropped; the newest one stays, even if it is larger. */
   constructor(message: string, { next, maxBytes }: { next: number; maxBytes: number }) {
     this.message = message
     this.#next = next

@@ -219,8 +219,7 @@ export class Reader {
     }
     // The stream never had the place that the client asked for.
     if (from > next && !isLost) return this.#ended.reject(new GatewayError('invalid_last_event_id'))
-    // The client asked for what follows the terminal's number: it has had all frames, and perhaps more of the dead owner's,
-    // but not this terminal.
+    // The client has had a frame of the dead owner with the terminal's number, or a later one. It still needs this terminal.
     if (from >= next && isLost) this.#give(afterLost(this.#seq))
     this.stop()
   }
