@@ -86,10 +86,16 @@ function ratio(turns: readonly number[], base: readonly number[]): string {
   return `${percent(mean(turns) / mean(base))}; median ${middle}, ${quartile(1)} to ${quartile(3)}`
 }
 
-function print(found: ReadonlyMap<string, Turns>): void {
-  const [[, first] = []] = found
+interface Tree {
+  readonly name: string
+  readonly folder: string
+  readonly turns: Turns
+}
+
+function print(trees: readonly Tree[]): void {
+  const first = trees[0]?.turns
   if (!first) return
-  const lines = [...found].map(([name, turns]) => {
+  const lines = trees.map(({ name, turns }) => {
     const cell = (what: 'request' | 'event' | 'redis') => {
       if (turns[what].length === 0) return 'not measured'
       const own = mean(turns[what]).toFixed(1)
@@ -104,7 +110,7 @@ function print(found: ReadonlyMap<string, Turns>): void {
 }
 
 async function main(): Promise<void> {
-  const trees: { readonly name: string; readonly folder: string; readonly turns: Turns }[] = []
+  const trees: Tree[] = []
   // With numbers, because one may be compared with itself.
   for (const [i, word] of positionals.entries()) {
     const turns = { request: [], event: [], redis: [], commands: [] }
@@ -112,7 +118,6 @@ async function main(): Promise<void> {
   }
   if (trees.length < 2) throw new Error('Write at least two revisions or folders')
   const { bench, backendPort } = await startBench()
-  const found = new Map(trees.map(({ name, turns }) => [name, turns]))
   for (let n = 1; n <= Number(flags.rounds); n++) {
     const standing: Standing[] = []
     try {
@@ -128,7 +133,7 @@ async function main(): Promise<void> {
     }
     say(`round ${n} of ${flags.rounds}`)
   }
-  print(found)
+  print(trees)
 }
 
 await run(main)

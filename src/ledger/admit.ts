@@ -1,6 +1,7 @@
 // Both sides of admit.lua and of extend.lua: what a request or a hold asks of them, and their replies as a hold, or as the
 // error for the client. Only this file knows the positions in their arguments and replies, except for the first argument,
-// the first two values of a reply and the plan's name behind `plan`. admission.ts decides when and how often the scripts are called.
+// the first two values of a reply and the plan's name behind `plan`. admission.ts decides when and how often the scripts
+// are called.
 
 import type { Plan, Price } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'

@@ -54,8 +54,9 @@ end
 -- Nobody may get that. With rollover (`keeps`), nothing is taken back.
 local function withdrawn(account, offer)
   local left, used, plan = match(account.allowance_text or '', '^(%d+) (%d+) %d+ (.*)$')
+  if not left or plan == account.plan then return 0 end
   local tokens, keeps = match(offer, '^(%S+) %S+ (%d)')
-  if not left or plan == account.plan or keeps == '1' then return 0 end
+  if keeps == '1' then return 0 end
   local target = math.max(0, (tonumber(tokens) or 0) - tonumber(used))
   return math.max(0, math.min(tonumber(left) - target, available_of(account)))
 end
