@@ -96,8 +96,8 @@ export class Admission {
   async #hold(request: AdmitRequest): Promise<Hold> {
     const call = admitCall(request)
     const first = await this.#ask(request, call)
-    const mayBeTooEarly = first.word !== 'ok' && first.mayBeTooEarly
-    const answer = mayBeTooEarly ? await this.#ask(request, call) : first
+    const mayPassNow = first.word !== 'ok' && first.mayPassNow
+    const answer = mayPassNow ? await this.#ask(request, call) : first
     if (answer.owed > 0) this.#options.onOwing(request.ref)
     if (answer.word !== 'ok') throw answer.error
     return call.holdOf(answer)

@@ -145,7 +145,7 @@ export interface AdmitRefused {
    * another gateway sent earlier (such as the settlement of the previous request) may be read after this admission. By the
    * time of a second call, Redis has read that write.
    */
-  readonly mayBeTooEarly: boolean
+  readonly mayPassNow: boolean
   readonly error: GatewayError
 }
 
@@ -157,12 +157,12 @@ function readAdmitAnswer(reply: Answered<'admit'>, request: Refusable): AdmitAns
   if (word === 'ok') return granted(reply)
   const error = refusalOf(word, reply, request)
   // Of an unknown key, the reply says nothing more.
-  if (reply.values.length <= 2) return { word, error, owed: 0, mayBeTooEarly: false }
+  if (reply.values.length <= 2) return { word, error, owed: 0, mayPassNow: false }
   const isHeld = numberAt(reply, 13) > 0
-  const mayBeTooEarly =
+  const mayPassNow =
     word === 'concurrency_limit_exceeded' ||
     (isHeld && (word === 'budget_exceeded' || word === 'insufficient_balance'))
-  return { word, error, owed: numberAt(reply, 10), mayBeTooEarly }
+  return { word, error, owed: numberAt(reply, 10), mayPassNow }
 }
 
 function granted(reply: Reply) {

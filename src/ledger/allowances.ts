@@ -28,8 +28,8 @@ export interface CountedIn {
 
 /**
  * `<since> <tokens> <since> <tokens> <key id>:<every>`, for the account's window and for the key's. In the text of a charge,
- * `tokens` count in the window; a number below 0 was given back by a correction. In the text of a hold, `held` less
- * `tokens` counts in the window.
+ * `tokens` count in the window; a number below 0 was given back by a correction. In the text of a hold, `held` −
+ * `tokens` count in it.
  */
 export function parseCounted(text: string, held?: number): readonly CountedIn[] {
   const [since, tokens, keySince, keyTokens, counter = ''] = text.split(' ')

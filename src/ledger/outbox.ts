@@ -46,7 +46,7 @@ export class Outbox {
   readonly #open = new LinkedList<OutboxEntry>()
   /** The open orders that could not be sent. */
   readonly #waiting = new Set<OutboxEntry>()
-  /** Answered orders, from index `#oldest` on, by time of answer. A list and not a map, because it holds all of the last 30 s. */
+  /** Answered orders, from index `#oldest` on, by time of answer. A list, because a map of all of the last 30 s would be dear. */
   #answered: (OutboxEntry | undefined)[] = []
   #oldest = 0
   #sending = 0
@@ -79,7 +79,7 @@ export class Outbox {
     return undefined
   }
 
-  /** Resolves with Redis' answer; a credit that was made is then on disk. Rejects when Redis is away, and then keeps nothing. */
+  /** Resolves with Redis' answer; a credit that was made is then on disk. Rejects when Redis is away, and keeps nothing then, or when the disk refuses: a credit that was made is then kept in memory. */
   async credit(order: CreditOrder): Promise<OrderReply> {
     const { isUp, send, spool } = this.#options
     if (!isUp()) throw unavailable()
@@ -120,8 +120,8 @@ export class Outbox {
     const { ageMs } = connected
     while (this.#oldest < this.#answered.length) {
       const entry = this.#answered[this.#oldest]
-      // All further answers are younger. An entry that is no longer answered (it waits again, or was given up) only loses
-      // its place here.
+      // An entry that is no longer answered (it waits again, or was given up) only loses its place here. One that was
+      // answered a second time after it had waited has two places.
       if (entry?.isAnswered && ageMs - entry.answeredAtMs < keepMs) break
       this.#forgetOldest()
     }

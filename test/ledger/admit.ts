@@ -114,7 +114,7 @@ t.test('a hold is made larger, or is gone', async (t) => {
 })
 
 t.test('a limit that is reached, with what is left of both', async (t) => {
-  const { error, mayBeTooEarly } = refused('rate_limit_exceeded', { which: 'tokens', most: 100 })
+  const { error, mayPassNow } = refused('rate_limit_exceeded', { which: 'tokens', most: 100 })
   t.match(error, {
     code: 'rate_limit_exceeded',
     retryAfterMs: 59_000,
@@ -125,12 +125,12 @@ t.test('a limit that is reached, with what is left of both', async (t) => {
     },
   })
   t.match(error.message, 'The limit of tokens a minute is reached')
-  t.notOk(mayBeTooEarly)
+  t.notOk(mayPassNow)
 })
 
 t.test('of an unknown key nothing is known', async (t) => {
   const answer = admitted('invalid_api_key')
-  t.match(answer, { word: 'invalid_api_key', owed: 0, mayBeTooEarly: false })
+  t.match(answer, { word: 'invalid_api_key', owed: 0, mayPassNow: false })
   if (answer.word === 'ok') return
   t.equal(answer.error.code, 'invalid_api_key')
   t.same([answer.error.limits, answer.error.caller], [undefined, undefined])
@@ -155,7 +155,7 @@ t.test('money that is missing, and money that is owed', async (t) => {
 
 t.test('what other holds take may come back at once', async (t) => {
   const isLate = (word: Answer, more: { which?: string; held?: number }) =>
-    refused(word, more).mayBeTooEarly
+    refused(word, more).mayPassNow
   t.ok(isLate('concurrency_limit_exceeded', { which: 'account' }))
   t.ok(isLate('insufficient_balance', { held: 1 }))
   t.notOk(isLate('insufficient_balance', { which: 'balance' }))

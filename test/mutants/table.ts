@@ -335,7 +335,7 @@ export const mutants: readonly Mutant[] = [
   ),
   one(
     'ledger/admission.ts',
-    'const answer = mayBeTooEarly ? await this.#ask(request, call) : first',
+    'const answer = mayPassNow ? await this.#ask(request, call) : first',
     'const answer = first',
   ),
   one(

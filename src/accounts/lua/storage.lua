@@ -1,8 +1,9 @@
 -- Purpose: keeps in one row what an account has stored, and says whether more fits. Stands before the scripts that
 -- store. The row has `used` (bytes of files), `rows` (the sum of `row` of all its files), `reserved` (what uploads
--- need, with their rows), `sessions` (the sum of `counted` of all its sessions), and three windows for data that Redis
--- removes by itself, without telling anybody when: `frames`, `claims` and `told` (tombstones of expired files). It also
--- has what each running upload has reserved and each session that may expire counts, under their ids, and `closed`.
+-- need, with their rows), `sessions` (the sum of `counted` of all its sessions), and three rolling sums for data that
+-- Redis removes by itself, without telling anybody when: `frames`, `claims` and `told` (tombstones of expired files). It
+-- also has, by id, what each running upload has reserved, and what each session that may expire counts; and `closed`, the
+-- last minute that a sweeper has closed (files/lua/close.lua).
 
 local SESSION_BYTES = 1024
 local MESSAGE_BYTES = 512
@@ -21,10 +22,10 @@ local function weight(bytes)
   return bytes + math.ceil(bytes / 4)
 end
 
--- A window is `<turn, ms> <kept, ms> <since> <before>`: its period ends at `turn`, `since` are the bytes added in it,
+-- A rolling sum is `<turn, ms> <kept, ms> <since> <before>`: its period ends at `turn`, `since` are the bytes added in it,
 -- and `before` those of the period before. Added bytes count until Redis has removed them, and at most twice as long as
 -- they are kept.
-local function read_window(text, now)
+local function read_sum(text, now)
   local turn, kept, since, before = match(text or '', '^(%d+) (%d+) (%d+) (%d+)$')
   turn, kept, since, before = number(turn), number(kept), number(since), number(before)
   if now < turn then return { turn = turn, since = since, before = before, bytes = since + before } end
@@ -35,17 +36,17 @@ local function read_window(text, now)
   return { since = 0, before = 0, bytes = 0 }
 end
 
--- The text of a window to which `more` bytes are added; fewer when negative. A window without a turn begins now.
-local function window_with(window, more, now, kept)
-  return int(window.turn or now + kept) .. ' ' .. int(kept) .. ' '
-    .. int(math.max(0, window.since + more)) .. ' ' .. int(window.before)
+-- The text of a rolling sum to which `more` bytes are added; fewer when negative. A sum without a turn begins now.
+local function sum_with(sum, more, now, kept)
+  return int(sum.turn or now + kept) .. ' ' .. int(kept) .. ' '
+    .. int(math.max(0, sum.since + more)) .. ' ' .. int(sum.before)
 end
 
 local function read_storage(storage, now)
   local found = call('HMGET', storage, 'sessions', 'frames', 'claims', 'told', 'used', 'reserved', 'rows')
   local sessions = number(found[1])
-  local frames, claims = read_window(found[2], now), read_window(found[3], now)
-  local told = read_window(found[4], now)
+  local frames, claims = read_sum(found[2], now), read_sum(found[3], now)
+  local told = read_sum(found[4], now)
   local files = number(found[5]) + number(found[6]) + number(found[7])
   local bytes = files + sessions + frames.bytes + claims.bytes + told.bytes
   return { sessions = sessions, frames = frames, claims = claims, told = told, bytes = bytes }

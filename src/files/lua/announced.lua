@@ -1,6 +1,8 @@
--- Purpose: whether an account is announced to the sweepers for what becomes due; stands before the scripts that add to `due`.
+-- Purpose: whether an account is announced to the sweepers for what becomes due; stands before the scripts that
+-- add something new to `due`. One that moves or replaces a member needs no announcement: the member's has not gone yet.
 -- Before a sweeper removes the announcement of a minute, it closes the minutes up to it (close.lua). A script
--- that adds to `due` later then needs the announcement of a later minute. So nothing is due without an announcement.
+-- that adds something to `due` later then needs the announcement of a later minute. So nothing is due without an
+-- announcement.
 
 -- The field `closed` is the last minute that a sweeper has closed.
 -- Returns the minute to announce when the announced one is not valid (closed, or from a clock that is ahead), else nil.

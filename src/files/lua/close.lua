@@ -1,5 +1,6 @@
 -- Purpose: closes all minutes up to the one whose announcement a sweeper is about to remove, if nothing is due by then, and
--- what is due first is announced under a later one. From here on, no script may add to `due` under a closed minute.
+-- what is due first is announced under a later one. From here on, no script may add anything new to `due` under a
+-- closed minute.
 -- Deletes the storage row of a deleted account for which nothing is due any more.
 -- KEYS: storage, due, account
 -- ARGV: 1 the minute; 2 a later one that is announced, or 0

@@ -25,5 +25,5 @@ call('DEL', file)
 call('HSET', file, 'id', id, 'expires_at', expires_at, 'session', session or '')
 call('EXPIRE', file, told_s)
 local told = read_storage(storage, now).told
-call('HSET', storage, 'told', window_with(told, TOLD_BYTES, now, number(told_s) * 1000))
+call('HSET', storage, 'told', sum_with(told, TOLD_BYTES, now, number(told_s) * 1000))
 return { 'ok', now }

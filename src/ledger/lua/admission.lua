@@ -36,9 +36,8 @@ local function touch_key(key_name, key, now)
   end
 end
 
--- Whether renew.lua has something to do. To ask in vain costs two flights. So where the allowance can only become smaller,
--- this is true only while something can be taken. An allowance of which renew.lua could not take all, because open holds
--- had reserved a part, has the plan ''.
+-- Whether renew.lua has something to do. To ask in vain costs two flights. If open holds have kept renew.lua from taking
+-- back as much as it should, the allowance has the plan ''. Then this is true again only while something can be taken.
 local function needs_renewal(account, offer, now)
   local tokens = tonumber(match(offer, '^%d+'))
   local left, used, ends, plan = match(account.allowance_text or '', '^(%d+) (%d+) (%d+) (.*)$')

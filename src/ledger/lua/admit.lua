@@ -102,7 +102,7 @@ local available_to_all = available_of(account)
 if not is_reopening then available_to_all = available_to_all - withdrawn(account, offer) end
 local available = math.min(available_to_all, budgets.left)
 
--- Which limit is reached, or what it has too little of.
+-- Which limit is reached, or what is too little.
 local short, which, renews_at = nil, '', 0
 if is_reopening then
   short = nil

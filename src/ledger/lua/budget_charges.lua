@@ -45,7 +45,7 @@ local function book_budgets(account, charge, hold_windows, held, due, counted)
     key = book_in(account, hold_windows.key, held, due),
   }
   local before = read_counts(counted)
-  -- Only a settlement takes back, and a settlement does not need the sum.
+  -- Only a settlement takes back, and it drops what this returns.
   if due < 0 and before then
     charge.counted = counted_text({
       account = book_back(account, before.account, -due), key = book_back(account, before.key, -due),

@@ -1,8 +1,8 @@
 -- Purpose: exchanges a link for a log-in, once: of many calls with one link, one gets in. A link that was used, has
 -- expired, belongs to no account, or is older than the account's suspension, is refused in the same way.
 -- KEYS: account, links, logins, page keys
--- ARGV: 1 the link's hash; 2 the cookie's hash; 3 idle time that ends a log-in, ms; 4 time after its begin that
---       does, ms; 5 how many log-ins at most
+-- ARGV: 1 the link's hash; 2 the cookie's hash; 3 idle time that ends a log-in, ms; 4 how long one lasts at
+--       most, ms; 5 how many log-ins at most
 -- Reply: ok, now, account id | invalid_link, now
 
 local account, links, logins, page_keys = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

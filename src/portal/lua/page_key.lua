@@ -2,7 +2,7 @@
 -- one row for them; there are only so many, and a further one ends the oldest. None outlives its log-in.
 -- KEYS: account, logins, page keys, key
 -- ARGV: 1 the log-in; 2 the key's HMAC; 3 an id, if the account has none yet; 4 ms that it lives; 5 how many at most;
---       6 hint; 7 scopes; 8 idle time that ends a log-in, ms; 9 time after its begin that does, ms
+--       6 hint; 7 scopes; 8 idle time that ends a log-in, ms; 9 how long one lasts at most, ms
 -- Reply: ok, now, key id, when it expires in Unix seconds | not_logged_in, now
 
 local account, logins, page_keys, key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

@@ -49,7 +49,7 @@ call('HSET', stream, 'hold', hold, 'next', 0, 'bytes', 0, 'touched', int(now), '
 if claim then
   call('SET', claim, kept, 'EX', 86400)
   call('HSET', storage, 'sessions', int(stored.sessions + more),
-    'claims', window_with(stored.claims, CLAIM_BYTES, now, CLAIM_MS))
+    'claims', sum_with(stored.claims, CLAIM_BYTES, now, CLAIM_MS))
 else
   call('HSET', storage, 'sessions', int(stored.sessions + more))
 end

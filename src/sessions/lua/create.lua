@@ -29,7 +29,7 @@ call('HSET', session, 'counted', int(counted), unpack(row))
 call('HSET', storage, 'sessions', int(stored.sessions + counted))
 if claim then
   call('SET', claim, kept, 'EX', 86400)
-  call('HSET', storage, 'claims', window_with(stored.claims, CLAIM_BYTES, now, CLAIM_MS))
+  call('HSET', storage, 'claims', sum_with(stored.claims, CLAIM_BYTES, now, CLAIM_MS))
 end
 keep(session, {}, number(retention_s), storage, id, counted)
 return { 'ok', now }

@@ -2,7 +2,7 @@
 -- KEYS: stream, frames, session, message ids, messages, storage, hold leases
 -- ARGV: 1 `<hold> <seq that its frames had reached> <lease, ms> <silence that counts, ms>`;
 --       2 the terminal without its id line; 3 `<message id> <now, s> <ms that frames are kept> <retention, s>`;
---       4 the message's final row, or '' where Redis has no row of it
+--       4 the message's final row, or '' where Redis has no row of it (it was deleted)
 -- Reply: ok, now | alive, now | ended, now | again, now: the stream has changed since it was read
 
 local stream, frames, session, ids, messages, storage, hold_leases =

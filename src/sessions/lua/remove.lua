@@ -30,7 +30,7 @@ if stream and call('EXISTS', stream) == 1 then
   call('EXPIRE', frames, kept_s)
   -- The frames are counted here in case their owner is dead. An owner that lives counts them once more at the end.
   local taken = STREAM_BYTES + weight(number(call('HGET', stream, 'bytes')))
-  local window = read_window(call('HGET', storage, 'frames'), now)
-  call('HSET', storage, 'frames', window_with(window, taken, now, number(kept_s) * 1000))
+  local frames_sum = read_sum(call('HGET', storage, 'frames'), now)
+  call('HSET', storage, 'frames', sum_with(frames_sum, taken, now, number(kept_s) * 1000))
 end
 return { 'ok', now }

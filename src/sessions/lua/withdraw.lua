@@ -1,4 +1,5 @@
--- Purpose: takes back all that a send has stored, when the send failed before its answer began.
+-- Purpose: takes back all that a send has stored, but for the session's `last` and `updated_at`, when the send failed before
+-- its answer began.
 -- KEYS: stream, frames, session, message ids, messages, storage, claim of an Idempotency-Key (not given where none came)
 -- ARGV: 1 hold; 2 kept claim; 3… the ids of its messages, the answer last
 -- Reply: ok, now | lost, now
@@ -14,8 +15,8 @@ if owner ~= hold or ended then return { 'lost', now } end
 call('DEL', stream, frames)
 if claim and call('GET', claim) == kept then
   call('DEL', claim)
-  local claims = read_window(call('HGET', storage, 'claims'), now)
-  call('HSET', storage, 'claims', window_with(claims, -CLAIM_BYTES, now, CLAIM_MS))
+  local claims = read_sum(call('HGET', storage, 'claims'), now)
+  call('HSET', storage, 'claims', sum_with(claims, -CLAIM_BYTES, now, CLAIM_MS))
 end
 local active, bytes, count, was =
   unpack(call('HMGET', session, 'active', 'bytes', 'messages', 'counted'))

@@ -194,7 +194,7 @@ export class FrameLog {
   }
 }
 
-/** Copies the text: a slice keeps the larger string that it was cut from in memory, which is twice the slice's own bytes. */
+/** Copies the text: a slice would keep the whole string alive that it was cut from, about twice its own bytes. */
 function flat(text: string): string {
   return Buffer.from(text, 'latin1').toString('latin1')
 }

@@ -55,7 +55,7 @@ export class Streams {
     const { rows, generations, messages } = this.#options
     const wasGiven = seq > 0 && rows.terminals.wasGiven(place, seq - 1)
     const [hasEnd] = await Promise.all([wasGiven, messages.check(place)])
-    // Nothing follows another gateway's terminal: neither that terminal again, nor the frames of an owner that is back.
+    // A reader that had another gateway's terminal gets no more: neither it again, nor frames of an owner that is back.
     if (hasEnd) return undefined
     const local = generations.recordingOf(place)
     // When the first try is refused before its answer begins,
