@@ -22,9 +22,9 @@ local function weight(bytes)
   return bytes + math.ceil(bytes / 4)
 end
 
--- A rolling sum is `<turn, ms> <kept, ms> <since> <before>`: its period ends at `turn`, `since` are the bytes added in it,
--- and `before` those of the period before. Added bytes count until Redis has removed them, and at most twice as long as
--- they are kept.
+-- A rolling sum is `<turn, ms> <kept, ms> <since> <before>`: its period ends at `turn`, `since` are the bytes added in
+-- it, and `before` those of the period before. Added bytes count until Redis has removed them, and at most twice as long
+-- as they are kept.
 local function read_sum(text, now)
   local turn, kept, since, before = match(text or '', '^(%d+) (%d+) (%d+) (%d+)$')
   turn, kept, since, before = number(turn), number(kept), number(since), number(before)

@@ -37,7 +37,8 @@ local function touch_key(key_name, key, now)
 end
 
 -- Whether renew.lua has something to do. To ask in vain costs two flights. If open holds have kept renew.lua from taking
--- back as much as it should, the allowance has the plan ''. Then this is true again only while something can be taken.
+-- back as much as it should, the allowance has the plan ''. Then, until its window ends, this is true again only when
+-- something can be taken, or when there is something to give.
 local function needs_renewal(account, offer, now)
   local tokens = tonumber(match(offer, '^%d+'))
   local left, used, ends, plan = match(account.allowance_text or '', '^(%d+) (%d+) (%d+) (.*)$')

@@ -19,9 +19,9 @@ local function keep(session, others, retention_s, storage, id, counted)
   end
 end
 
--- A text that changes whenever the messages of a session do, but for what a failed send withdraws. `last` is the greatest
--- message id that the session has had. `ends` counts the ends of
--- answers, because an answer that ends, or gets another end, keeps its id.
+-- A text that changes whenever the messages of a session do, but for what a failed send withdraws. `last` is the
+-- greatest message id that the session has had. `ends` counts the ends of answers, because an answer that ends, or gets
+-- another end, keeps its id.
 local function history_version(last, ends)
   return (last or '-') .. ':' .. (ends or '0')
 end
@@ -49,9 +49,9 @@ local function begin_anew(stream, frames, session, hold)
 end
 
 -- Writes the final row of a message and frees the session; a deleted session stays deleted. An empty row is of a message
--- that was deleted: then only the frames are counted. `stream` has the bytes of the
--- message's frames (`bytes`), what the session counted for them (`counted`) and how long they are kept (`kept_ms`). From now
--- on the frames count in a rolling sum of the account's storage, and no longer in the session.
+-- that was deleted: then only the frames are counted. `stream` has the bytes of the message's frames (`bytes`), what the
+-- session counted for them (`counted`) and how long they are kept (`kept_ms`). From now on the frames count in a rolling
+-- sum of the account's storage, and no longer in the session.
 local function end_message(session, ids, messages, storage, message, row, seconds, retention, now, stream)
   local stored = read_storage(storage, now)
   local taken = STREAM_BYTES + weight(stream.bytes)

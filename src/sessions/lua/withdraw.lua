@@ -1,5 +1,5 @@
--- Purpose: takes back all that a send has stored, but for the session's `last` and `updated_at`, when the send failed before
--- its answer began.
+-- Purpose: takes back all that a send has stored, but for the session's `last` and `updated_at`, when the send failed
+-- before its answer began.
 -- KEYS: stream, frames, session, message ids, messages, storage, claim of an Idempotency-Key (not given where none came)
 -- ARGV: 1 hold; 2 kept claim; 3… the ids of its messages, the answer last
 -- Reply: ok, now | lost, now
