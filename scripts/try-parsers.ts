@@ -24,6 +24,7 @@ import { teardownOf } from '../test/fixtures/teardown.ts'
 import { ensurePython } from './model-server/python.ts'
 import { startPage } from './parsers/browser.ts'
 import type { PageReader } from './parsers/browser.ts'
+import { table } from './table.ts'
 
 const openaiForPython = '3.52.0'
 /** A parser that takes longer than this hangs. */
@@ -64,7 +65,7 @@ rows.push(await tryReconnecting("Node's EventSource", process.versions.node, ofN
 rows.push(await tryReconnecting("Chromium's EventSource", chromium, inPage('EventSource')))
 rows.push(await trySendingAgain('Chromium, @microsoft/fetch-event-source'))
 
-print([head, ...rows])
+console.log(table(head, rows))
 console.log(`
 Each cell: how many of the ends ${endings.join(', ')} were seen, with all text before them.
 sent: the POST itself · resumed: from the middle, while it is generated · replayed: from the middle, behind its end
@@ -178,10 +179,4 @@ function pythonReader(kind: string): Reader {
 async function versionOf(name: string): Promise<string> {
   const file = resolve(import.meta.dirname, '../node_modules', name, 'package.json')
   return (JSON.parse(await readFile(file, 'utf8')) as { version: string }).version
-}
-
-function print(lines: readonly (readonly string[])[]): void {
-  const widths = head.map((_, i) => Math.max(...lines.map((line) => (line[i] ?? '').length)))
-  for (const line of lines)
-    console.log(line.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join('  '))
 }

@@ -4,22 +4,18 @@
 // takes about 15 s and needs the Python package index; only the cache and a temporary folder are written.
 
 import { spawn } from 'node:child_process'
-import type { ChildProcess } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { writeFile } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
 import OpenAI from 'openai'
+import { adminToken, spawnGateway } from '../test/fixtures/gateway.ts'
+import type { OwnProcess } from '../test/fixtures/gateway.ts'
 import type { Teardown } from '../test/fixtures/teardown.ts'
-import { tempDir } from '../test/fixtures/temp-dir.ts'
 import { endOnSignals, withTeardown } from './ending.ts'
 import { startModelServer } from './model-server/start.ts'
 
 const { values } = parseArgs({ options: { once: { type: 'boolean' } } })
-const main = resolve(import.meta.dirname, '../src/tollgate.cjs')
-const adminToken = randomBytes(24).toString('base64url')
 const price = { input: 1, output: 4 }
 const topup = 1_000_000
 
@@ -32,11 +28,11 @@ async function tryIt(t: Teardown): Promise<boolean> {
   const server = await startModelServer()
   t.teardown(() => server.stop())
   const gateway = await startGateway(t, server.url)
-  const key = await makeKey(gateway.admin)
+  const { key } = await gateway.account(topup, { name: 'try-real' })
   say(`
   model server  ${server.url}
   gateway       ${gateway.url}/v1
-  admin API     ${gateway.admin}/admin     token ${adminToken}
+  admin API     ${gateway.adminUrl}/admin     token ${adminToken}
   key           ${key}
 `)
   let isGood = await chat(gateway.url, key)
@@ -53,7 +49,7 @@ Try it yourself; Ctrl-C ends both:
   curl ${gateway.url}/api/billing/balance ${header}
   curl ${gateway.url}/api/billing/transactions ${header}
 `)
-  await gateway.ended
+  await once(gateway.child, 'exit')
   return isGood
 }
 
@@ -61,15 +57,8 @@ function say(text: string): void {
   process.stdout.write(`${text}\n`)
 }
 
-async function startGateway(t: Teardown, backend: string) {
-  const file = join(await tempDir(t), 'gateway.yaml')
-  await writeFile(
-    file,
-    `listen: { host: 127.0.0.1, port: 0 }
-admin: { listen: '127.0.0.1:0', token: ${adminToken} }
-data: ./data
-redis: embedded
-models:
+async function startGateway(t: Teardown, backend: string): Promise<OwnProcess> {
+  const yaml = `models:
   tiny:
     targets: [{ url: ${backend} }]
     price: { input: ${price.input}, output: ${price.output} }
@@ -77,45 +66,15 @@ models:
     max_output_tokens: 512
     endpoints: [chat, completions]
 log: { level: warn }
-`,
-  )
-  const child = spawn(process.execPath, [main, 'start', '--config', file], {
-    stdio: ['ignore', 'inherit', 'pipe'],
-  })
-  const ended = once(child, 'exit')
-  t.teardown(async () => {
-    child.kill('SIGTERM')
-    await ended
-  })
-  return { ...(await addresses(child)), ended }
-}
-
-async function addresses({ stderr }: ChildProcess): Promise<{ url: string; admin: string }> {
-  if (!stderr) throw new Error('the gateway was started without a pipe')
-  for await (const line of createInterface(stderr)) {
-    const [, url, admin] = /listening on (\S+), admin on (\S+)/.exec(line) ?? []
-    if (url && admin) {
-      stderr.pipe(process.stderr)
-      return { url, admin }
-    }
-  }
-  throw new Error('the gateway did not start')
-}
-
-async function makeKey(admin: string): Promise<string> {
-  const post = async (path: string, body: object) => {
-    const answer = await fetch(`${admin}/admin/${path}`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    })
-    if (!answer.ok) throw new Error(`${path}: ${await answer.text()}`)
-    return (await answer.json()) as { id: string; key: string }
-  }
-  const { id } = await post('accounts', { name: 'try-real' })
-  await post(`accounts/${id}/topup`, { amount: topup })
-  const { key: text } = await post(`accounts/${id}/keys`, { name: 'try-real' })
-  return text
+`
+  // Finding or installing a Redis may need the caller's variables: REDIS_SERVER, XDG_CACHE_HOME, those of a proxy.
+  const env = process.env as Readonly<Record<string, string>>
+  const gateway = await spawnGateway(t, { yaml, redisUrl: 'embedded', env })
+  // Before the fixture kills it: its Redis must have ended when its folder is removed.
+  t.teardown(gateway.stop)
+  gateway.child.stdout?.pipe(process.stdout)
+  gateway.child.stderr?.pipe(process.stderr)
+  return gateway
 }
 
 interface Usage {

@@ -13,6 +13,7 @@ import { askFor, cases, problemWith, uploadsYaml } from '../test/fixtures/upload
 import type { UploadClient } from '../test/fixtures/uploads/cases.ts'
 import { nodeClients } from '../test/fixtures/uploads/node-clients.ts'
 import { openChromium } from './chromium.ts'
+import { table } from './table.ts'
 import { visit } from './uploads/browsing.ts'
 import { programs } from './uploads/programs.ts'
 import { openDoor, openPlain, openStranger } from './uploads/sites.ts'
@@ -37,15 +38,15 @@ for (const [name, ensure] of Object.entries(programs)) {
   const program = await ensure().catch((error: unknown) => void problems.push(`${name}: ${error}`))
   if (program) rows.push([name, program.version, ...(await tryClient(name, program.upload))])
 }
-print([['client', 'version', ...Object.keys(cases)], ...rows])
+console.log(table(['client', 'version', ...Object.keys(cases)], rows))
 console.log(
   'ok: taken and served back whole and in part, or refused so that the client showed why\n',
 )
 for (const left of await gateway.store.unfinished('files/')) problems.push(`left over: ${left}`)
 
 console.log('Opening a browser …')
-const { version, table } = await tryBrowser()
-print(table)
+const { version, lines } = await tryBrowser()
+console.log(table(['file', 'plain server', 'gateway', 'inline'], lines))
 console.log(`Chromium ${version}. How many scripts ran, of 23 ways: the URL opened by itself, and taken in 11 ways by a page of
 the same origin and by a stranger's; and one more where a cookie was set. The gateway's as it is, and by ?disposition=inline.
 `)
@@ -69,7 +70,7 @@ async function tryBrowser() {
   const stranger = await openStranger(undo)
   const chromium = await openChromium(undo)
   const seen = new Set<string>()
-  const lines: string[][] = [['file', 'plain server', 'gateway', 'inline']]
+  const lines: string[][] = []
   for (const [name, { content, plainType, crashes }] of Object.entries(activeFiles)) {
     const { id } = await own.make({ content, name, type: plainType })
     const shown = crashes
@@ -87,18 +88,11 @@ async function tryBrowser() {
     lines.push(line)
   }
   for (const way of able) if (!seen.has(way)) problems.push(`nothing ever ran by ${way}`)
-  return { version: chromium.version, table: lines }
+  return { version: chromium.version, lines }
 }
 
 async function versionFor(client: string): Promise<string> {
   if (!client.startsWith('openai')) return process.versions.node
   const file = resolve(import.meta.dirname, '../node_modules/openai/package.json')
   return (JSON.parse(await readFile(file, 'utf8')) as { version: string }).version
-}
-
-function print(lines: readonly (readonly string[])[]): void {
-  const widths = lines[0]?.map((_, i) => Math.max(...lines.map((line) => (line[i] ?? '').length)))
-  for (const line of lines) {
-    console.log(line.map((cell, i) => cell.padEnd(widths?.[i] ?? 0)).join('  '))
-  }
 }

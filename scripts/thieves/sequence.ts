@@ -1,10 +1,7 @@
 // One request after the other over two gateways, on accounts that may run one at a time (finding 8): no request is
 // refused, and a balance that is read on the other gateway after an answer is not stale.
 
-import { Agent, request } from 'node:http'
-import type { IncomingMessage } from 'node:http'
-import { once } from 'node:events'
-import { text } from 'node:stream/consumers'
+import { call } from './others/means.ts'
 import type { World } from './world.ts'
 
 export interface Sequence {
@@ -22,14 +19,6 @@ const customers = 4
 
 export async function playSequence(world: World, count: number): Promise<Sequence> {
   const [first, second] = world.gateways
-  const agent = new Agent({ keepAlive: true })
-  const call = async (key: string, url: string, body?: string) => {
-    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
-    const req = request(url, { agent, headers, method: body ? 'POST' : 'GET' })
-    req.end(body)
-    const [res] = (await once(req, 'response')) as [IncomingMessage]
-    return { status: res.statusCode ?? 0, text: await text(res) }
-  }
   let refused = 0
   let stale = 0
   let reads = 0
@@ -39,7 +28,8 @@ export async function playSequence(world: World, count: number): Promise<Sequenc
     for (let i = 0; i < count / customers; i++) {
       const [here, there] = i % 2 === 0 ? [first, second] : [second, first]
       const stream = i % 4 < 2
-      const { status, text } = await call(key, `${here.url}/v1/chat/completions`, bodyOf(stream))
+      const url = `${here.url}/v1/chat/completions`
+      const { status, text } = await call({ url, key, body: bodyOf(stream) })
       if (status !== 200) {
         refused++
         continue
@@ -48,16 +38,12 @@ export async function playSequence(world: World, count: number): Promise<Sequenc
       // The balance is read after every second answer only: a request that follows at once must be accepted, too.
       if (i % 2 !== 0) continue
       reads++
-      const read = await call(key, `${there.url}/api/billing/balance`)
+      const read = await call({ url: `${there.url}/api/billing/balance`, key })
       const { balance } = JSON.parse(read.text) as { readonly balance: number }
       if (balance !== left) stale++
     }
   }
-  try {
-    await Promise.all(Array.from({ length: customers }, customer))
-  } finally {
-    agent.destroy()
-  }
+  await Promise.all(Array.from({ length: customers }, customer))
   const fault = refused + stale > 0 ? 'refused or stale' : ''
   return { requests: count, reads, refused, stale, fault }
 }

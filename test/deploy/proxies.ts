@@ -18,8 +18,10 @@ import { model } from '../../src/config/model-keys.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { certificate } from '../fixtures/certificate.ts'
+import { formOf } from '../fixtures/files-uploads.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { spawnGateway } from '../fixtures/gateway.ts'
+import { boundary } from '../fixtures/multipart.ts'
 import { eventually, soon, until } from '../fixtures/until.ts'
 
 /** Where this client comes from: not the proxy's address. */
@@ -105,18 +107,12 @@ for (const name of allProxyNames) {
 
     const { id } = JSON.parse(answer) as { id: string }
     const content = Buffer.alloc(100_000_000, randomBytes(1_000))
-    const { body, type } = formOf(id, content)
-    const uploaded = await ask('/api/files/upload', body, { 'content-type': type }).ended
+    const type = { 'content-type': `multipart/form-data; boundary=${boundary}` }
+    const form = formOf({ session: id }, content)
+    const uploaded = await ask('/api/files/upload', form, type).ended
     const sha256 = hash('sha256', content, 'hex')
     t.match(JSON.parse(uploaded), { bytes: 100_000_000, sha256 }, 'an upload of 100 MB')
   })
-}
-
-function formOf(sessionId: string, content: Buffer) {
-  const head = `--border\r\ncontent-disposition: form-data; name="session_id"\r\n\r\n${sessionId}\r\n`
-  const file = `--border\r\ncontent-disposition: form-data; name="file"; filename="a.bin"\r\n\r\n`
-  const body = Buffer.concat([Buffer.from(head + file), content, Buffer.from('\r\n--border--\r\n')])
-  return { body, type: 'multipart/form-data; boundary=border' }
 }
 
 for (const name of proxyNames) {

@@ -3,7 +3,8 @@
 
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import { call, headOf, hold, madeUpKey, smallValues, steadily, tell } from './means.ts'
+import { newKey, newRef } from '../../../src/accounts/api-key.ts'
+import { call, headOf, hold, smallValues, steadily, tell } from './means.ts'
 import type { Held } from './means.ts'
 import type { Answers, Assault } from './orders.ts'
 
@@ -130,7 +131,7 @@ async function strangers({ urls, ms }: Assault, answers: Record<string, number>)
   await steadily({ ms, perSecond: 200, most: 64 }, async (i) => {
     const from = `127.0.${1 + (i % 200)}.1`
     const url = `${urls[0]}/v1/chat/completions`
-    tell(answers, await call({ url, key: madeUpKey(), body: bodies[i % 4], from }))
+    tell(answers, await call({ url, key: newKey(newRef()), body: bodies[i % 4], from }))
   })
 }
 
@@ -138,7 +139,7 @@ async function strangers({ urls, ms }: Assault, answers: Record<string, number>)
 async function flood(one: Assault, answers: Record<string, number>) {
   const { urls, victimRef, revokedKey, ms } = one
   await steadily({ ms, perSecond: 400 }, async (i) => {
-    const key = i % 2 === 0 ? revokedKey : madeUpKey(victimRef)
+    const key = i % 2 === 0 ? revokedKey : newKey(victimRef)
     tell(answers, await call({ url: `${urls[0]}/api/billing/balance`, key }))
   })
 }

@@ -8,6 +8,7 @@ import type { AddressInfo } from 'node:net'
 import { randomUUID } from 'node:crypto'
 import { text } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
+import { boundary, field, filePart, multipart } from '../../../test/fixtures/multipart.ts'
 import { obey } from '../../worker.ts'
 import { count } from './orders.ts'
 import type { Measure, Measured } from './orders.ts'
@@ -129,13 +130,7 @@ function newSession(key: string): Sent {
 }
 
 function upload(key: string, session: string): Sent {
-  const mark = 'customers-boundary'
-  const head = `--${mark}\r\nContent-Disposition: form-data; name="session_id"\r\n\r\n${session}\r\n--${mark}\r\nContent-Disposition: form-data; name="file"; filename="a.bin"\r\n\r\n`
-  const body = Buffer.concat([
-    Buffer.from(head),
-    Buffer.alloc(fileBytes, 7),
-    Buffer.from(`\r\n--${mark}--\r\n`),
-  ])
-  const type = `multipart/form-data; boundary=${mark}`
+  const body = multipart([field('session_id', session), filePart(Buffer.alloc(fileBytes, 7))])
+  const type = `multipart/form-data; boundary=${boundary}`
   return { method: 'POST', path: '/api/files/upload', key, type, body }
 }

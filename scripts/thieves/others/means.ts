@@ -1,7 +1,6 @@
-// The tools of attackers: requests whose answers are counted or never read, sockets that send given bytes, keys that
-// are invented in the documented format, and bodies of many small values.
+// The tools of attackers: requests whose answers are counted or never read, sockets that send given bytes, and
+// bodies of many small values.
 
-import { randomBytes } from 'node:crypto'
 import { Agent, request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import { once } from 'node:events'
@@ -9,7 +8,6 @@ import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
-import { crc32 } from 'node:zlib'
 import { count } from './orders.ts'
 
 export interface Call {
@@ -107,22 +105,6 @@ export function headOf(
   const lines = [`${method} ${path} HTTP/1.1`, 'Host: a', `Authorization: Bearer ${key}`, ...more]
   return `${lines.join('\r\n')}\r\n\r\n`
 }
-
-const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
-
-export function madeUpKey(ref = letters(12)): string {
-  const head = `tg_live_${ref}_${letters(30)}`
-  let rest = crc32(head)
-  let check = ''
-  for (let i = 0; i < 6; i++) {
-    check = alphabet.charAt(rest % 62) + check
-    rest = Math.floor(rest / 62)
-  }
-  return head + check
-}
-
-const letters = (length: number): string =>
-  Array.from(randomBytes(length), (byte) => alphabet.charAt(byte % 62)).join('')
 
 /** Returns a JSON text with many values in few bytes; `way` selects one of the ways in which a body can have them. */
 export function smallValues(bytes: number, way: number): string {

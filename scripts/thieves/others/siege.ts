@@ -1,8 +1,8 @@
 // Runs one attack beside an honest customer: two new gateways on a new Redis, the customer's figures before and during
 // the attack, how much the gateways and Redis grew, and the verdict.
 
-import { readFileSync } from 'node:fs'
 import { Redis } from 'ioredis'
+import { rssBytes } from '../../../bench/processes.ts'
 import type { Account, OwnProcess } from '../../../test/fixtures/gateway.ts'
 import { spawnGateway } from '../../../test/fixtures/gateway.ts'
 import { metricOf } from '../../../test/fixtures/metric.ts'
@@ -174,10 +174,11 @@ async function revokedKeyOf(gateway: OwnProcess, account: Account): Promise<stri
 
 /** Returns a function that tells how much more memory one of the processes has had since now, at most. */
 function watchMemory(pids: readonly number[]) {
-  const before = pids.map(rssOf)
+  const before = pids.map((pid) => rssBytes([pid]))
   let grown = 0
   const look = () => {
-    for (const [i, pid] of pids.entries()) grown = Math.max(grown, rssOf(pid) - (before[i] ?? 0))
+    for (const [i, pid] of pids.entries())
+      grown = Math.max(grown, rssBytes([pid]) - (before[i] ?? 0))
   }
   const timer = setInterval(look, 100)
   return {
@@ -187,11 +188,6 @@ function watchMemory(pids: readonly number[]) {
       return grown / MiB
     },
   }
-}
-
-function rssOf(pid: number): number {
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
-  return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1] ?? 0) * 1024
 }
 
 /** The memory of Redis' data, without its buffers for clients and for its log, which come and go. */
