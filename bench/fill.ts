@@ -12,6 +12,7 @@ import type { Hold } from '../src/ledger/hold.ts'
 import type { Ledger } from '../src/ledger/ledger.ts'
 import { charge, parsePrice } from '../src/ledger/price.ts'
 import type { RedisLink } from '../src/redis/connect.ts'
+import { diskStore } from '../src/store/disk.ts'
 import { say } from './ground.ts'
 
 export interface Filled {
@@ -45,6 +46,7 @@ export async function fill(
   const ledger = await createLedger({
     link,
     spoolDir: join(folder, 'filling'),
+    archiveStore: diskStore(join(folder, 'store')),
     leaseMs: 30_000,
     plans: () => new Map([['default', plan]]),
   })

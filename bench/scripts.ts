@@ -12,6 +12,7 @@ import { createLedger } from '../src/ledger/ledger.ts'
 import type { Ledger } from '../src/ledger/ledger.ts'
 import { connect } from '../src/redis/connect.ts'
 import type { RedisLink } from '../src/redis/connect.ts'
+import { diskStore } from '../src/store/disk.ts'
 import { endHold, makeHold, plan } from './fill.ts'
 import type { Caller } from './fill.ts'
 import { folder, run, say } from './ground.ts'
@@ -73,6 +74,7 @@ async function openLedger(redis: Redis, folder: string) {
   const ledger = await createLedger({
     link,
     spoolDir: join(folder, 'spool'),
+    archiveStore: diskStore(join(folder, 'store')),
     leaseMs: 30_000,
     plans: () => new Map([['default', plan]]),
   })

@@ -57,23 +57,19 @@ export function countIn(counted: CountedTokens, parts: readonly CountedIn[]): vo
 
 /**
  * The windows of an account's row that say something else than what was counted. A window that has ended is compared as
- * well: it is the last one until the next request comes. `unread`: where this gateway has no store (any more) to read the
- * archive from, the id of the newest archived entry. A window that began before it may have counted more than the entries
- * that can be read.
+ * well: it is the last one until the next request comes.
  */
 export function wrongWindows(
   account: Readonly<Record<string, string>>,
   counted: ReadonlyMap<string, number>,
-  unread: string | undefined,
 ) {
-  const unreadMs = unread === undefined ? -1 : Number.parseInt(unread, 10)
   return Object.entries(account).flatMap(([field, text]) => {
     const isOfKey = field.startsWith(keyWindows)
     const window = field === accountWindow || isOfKey ? parseWindow(text) : undefined
     if (!window) return []
     const { since, used } = window
     const known = counted.get(`${field} ${since}`) ?? 0
-    if (used === known || (since <= unreadMs && used > known)) return []
+    if (used === known) return []
     const who = isOfKey ? field.slice(keyWindows.length) : 'the account'
     return [{ who, counted: known, used }]
   })

@@ -56,10 +56,8 @@ async function readAll(reading: Reading, onEntries: OnEntries): Promise<Tally | 
     tally.add(entries)
     onEntries(entries.length)
   }
-  const { archive } = reading.place
-  if (archive === undefined) tally.takeArchived(before)
-  else if (before.archived_last) {
-    for await (const entries of reading.archived(archive, before.archived_last)) add(entries)
+  if (before.archived_last) {
+    for await (const entries of reading.archived(before.archived_last)) add(entries)
     tally.compareArchived(before)
   }
   add(state.entries)
@@ -76,7 +74,7 @@ async function readAll(reading: Reading, onEntries: OnEntries): Promise<Tally | 
     onEntries(-tally.entries)
     return undefined
   }
-  tally.compare(state, archive ? undefined : before.archived_last)
+  tally.compare(state)
   return tally
 }
 
@@ -122,11 +120,8 @@ class Reading {
     return this.#pages((options) => readStream(redis, this.ref, options), pageSize, after)
   }
 
-  async *archived(
-    archive: NonNullable<JournalSource['archive']>,
-    last: string,
-  ): AsyncGenerator<readonly JournalEntry[]> {
-    using reader = archive.open(this.ref)
+  async *archived(last: string): AsyncGenerator<readonly JournalEntry[]> {
+    using reader = this.place.archive.open(this.ref)
     for await (const entries of this.#pages((options) => reader.read(options), archivePageSize)) {
       // An object may hold more entries than were taken out of the journal.
       yield entries.filter(([id]) => compareIds(id, last) <= 0)

@@ -43,8 +43,8 @@ export interface BookkeepingOptions {
   readonly spool: Pick<Spool, 'countLate'>
   /** ms of Redis' time. */
   readonly now: () => number
-  /** Where old journal entries go; without it they stay in Redis. */
-  readonly store?: ObjectStore | undefined
+  /** Where old journal entries go. */
+  readonly store: ObjectStore
   readonly journalKeepMs: number
 }
 
@@ -55,7 +55,7 @@ export type Bookkeeping = ReturnType<typeof bookkeeping>
 
 export function bookkeeping(options: BookkeepingOptions) {
   const { link, scripts, spool, outbox, gate, admission, now, store, journalKeepMs } = options
-  const archive = store && createArchive({ redis: link.client, scripts, store })
+  const archive = createArchive({ redis: link.client, scripts, store })
   const journal = { redis: link.client, archive }
   const audited = { ...journal, scripts }
   return {
@@ -105,7 +105,6 @@ export function bookkeeping(options: BookkeepingOptions) {
     /** Moves journal entries older than `journalKeepMs` to the store. Resolves with how many. Any gateway may do this at any time. */
     async archive(): Promise<number> {
       let count = 0
-      if (!archive) return count
       const before = () => now() - journalKeepMs
       for await (const refs of refsInGroups(link.client, archivedAtOnce)) {
         const counts = await Promise.all(refs.map((ref) => archive.archive(ref, before())))

@@ -37,7 +37,7 @@ export interface ReadOptions {
 
 export interface JournalSource {
   readonly redis: Redis
-  readonly archive: OldEntries | undefined
+  readonly archive: OldEntries
 }
 
 const pagesAtOnce = 4
@@ -189,12 +189,11 @@ export async function readEntries(
  * seen twice, and not missed.
  */
 function openReader({ redis, archive }: JournalSource, ref: string): OldReader {
-  const old = archive?.open(ref)
+  const old = archive.open(ref)
   return {
     async read(options) {
       const { isUpwards, cursor, count } = options
       const recent = await readStream(redis, ref, options)
-      if (!old) return recent
       if (isUpwards) {
         const first = await old.read(options)
         const lastOld = first.at(-1)?.[0]
@@ -206,7 +205,7 @@ function openReader({ redis, archive }: JournalSource, ref: string): OldReader {
       const rest = await old.read({ ...options, cursor: from, count: count - recent.length })
       return [...recent, ...rest]
     },
-    [Symbol.dispose]: () => old?.[Symbol.dispose](),
+    [Symbol.dispose]: () => old[Symbol.dispose](),
   }
 }
 

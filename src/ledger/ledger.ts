@@ -40,8 +40,8 @@ export interface LedgerOptions {
   readonly windows?: Pick<Windows, 'text' | 'learn'>
   /** Called at each admission, because plans change with the configuration. */
   readonly plans: () => ReadonlyMap<string, Plan>
-  /** Where old journal entries go; without it they stay in Redis. */
-  readonly archiveStore?: ObjectStore
+  /** Where old journal entries go. */
+  readonly archiveStore: ObjectStore
   /** Default: 90 days. */
   readonly journalKeepMs?: number
   readonly events?: LedgerEvents

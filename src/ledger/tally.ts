@@ -50,13 +50,6 @@ export class Tally {
     this.#names = { ref, account_id: id }
   }
 
-  /** Begins with the sums that the account says its archived entries have. */
-  takeArchived(account: AccountRow): void {
-    for (const what of [...archived, 'balance'] as const) {
-      this.#sums[what] = numberIn(account, `archived_${what}`)
-    }
-  }
-
   /** Called when all entries of the archive were added: they must have what the account says was archived. */
   compareArchived(account: AccountRow): void {
     this.#expect('archived entries', numberIn(account, 'archived'), this.entries)
@@ -71,8 +64,7 @@ export class Tally {
     this.entries += entries.length
   }
 
-  /** `unread`: where this gateway has no store to read the archive from, the id of the newest archived entry. */
-  compare({ account, holdRows, leases }: AccountState, unread: string | undefined): void {
+  compare({ account, holdRows, leases }: AccountState): void {
     const sums = this.#sums
     const stored = (field: string) => numberIn(account, field)
     const holds = Object.values(holdRows).map(parseHoldRow)
@@ -94,7 +86,7 @@ export class Tally {
     for (const [keyId, count] of byKey)
       this.#expect(`open holds of ${keyId}`, count, stored(`open:${keyId}`))
     for (const { countedIn } of holds) countIn(this.#counted, countedIn)
-    for (const { who, counted, used } of wrongWindows(account, this.#counted, unread))
+    for (const { who, counted, used } of wrongWindows(account, this.#counted))
       this.#expect(`budget of ${who}`, counted, used)
   }
 

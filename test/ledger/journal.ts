@@ -9,7 +9,7 @@ import type { TransactionFilter, TransactionQuery } from '../../src/ledger/trans
 import { beyond, toTransaction } from '../../src/ledger/transaction.ts'
 import type { JournalEntry, Transaction } from '../../src/ledger/transaction.ts'
 import { keys } from '../../src/redis/keys.ts'
-import { makeAccount, openOn, topUp } from '../fixtures/ledger.ts'
+import { emptyArchive, makeAccount, openOn, topUp } from '../fixtures/ledger.ts'
 import { pick } from '../fixtures/pick.ts'
 import { until } from '../fixtures/until.ts'
 
@@ -44,7 +44,7 @@ t.test('a cursor that is no entry gives what follows it', async (t) => {
   }
   link.drop()
   await until(() => !link.up)
-  const place = { redis: link.client, archive: undefined }
+  const place = { redis: link.client, archive: emptyArchive }
   const reading = readEntries(place, 'x', { isUpwards: true, cursor: undefined, count: 1 })
   await t.rejects(reading, { code: 'ledger_unavailable' })
 })
@@ -173,7 +173,7 @@ t.test(
     for (let i = 0; i < 20_500; i += 500)
       await Promise.all(Array.from({ length: 500 }, () => add(usual)))
     const query = { type: 'topup', limit: 5, order: 'desc' } as const
-    const place = { redis: link.client, archive: undefined }
+    const place = { redis: link.client, archive: emptyArchive }
     const empty = await ledger.transactions(ref, query)
     t.match(empty, { data: [], first_id: null, last_id: /^txn_/, has_more: true })
     t.match(await ledger.transactions(ref, { ...query, after: empty.last_id ?? '' }), {

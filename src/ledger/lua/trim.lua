@@ -15,7 +15,6 @@ local sums = call('HMGET', account_key, 'archived', 'archived_granted', 'archive
   'archived_owed', 'archived_waived', 'archived_allowance')
 local archived, granted, spent = number(sums[1]), number(sums[2]), number(sums[3])
 local owed, waived, allowance = number(sums[4]), number(sums[5]), number(sums[6])
-local balance = '0'
 for _, entry in ipairs(entries) do
   local fields = {}
   for i = 1, #entry[2], 2 do
@@ -31,12 +30,11 @@ for _, entry in ipairs(entries) do
   else
     granted = granted + number(fields.amount)
   end
-  balance = fields.balance
 end
 write_when_full()
 call('HSET', account_key, 'archived', int(archived + count), 'archived_granted', int(granted),
   'archived_spent', int(spent), 'archived_owed', int(owed), 'archived_waived', int(waived),
-  'archived_allowance', int(allowance), 'archived_balance', balance, 'archived_last', last)
+  'archived_allowance', int(allowance), 'archived_last', last)
 -- No entry can lie between the last one and the id with the next sequence number.
 local ms, sequence = match(last, '^(%d+)%-(%d+)$')
 call('XTRIM', journal, 'MINID', '=', ms .. '-' .. int(tonumber(sequence) + 1))
