@@ -22,7 +22,7 @@ export const excusable = [
 ] as const
 
 /** The words that ask for one more call. */
-export const askingAgain = ['reap', 'renew', 'plan', 'clock'] as const
+export const askingAgain = ['reap', 'renew', 'plan', 'windows'] as const
 
 export type AskedAgain = (typeof askingAgain)[number]
 
@@ -45,7 +45,7 @@ export const ledgerScripts = {
         'reap',
         'renew',
         'plan',
-        'clock',
+        'windows',
         'released',
         'model_not_allowed',
         ...refusals,
@@ -55,10 +55,10 @@ export const ledgerScripts = {
     checkpoint: { after: ['prelude'], words: ['ok'] },
     extend: {
       after: ['prelude', 'calendar', 'windows', 'budgets', 'expired'],
-      words: ['ok', 'reap', 'clock', 'gone', 'account_suspended'],
+      words: ['ok', 'reap', 'windows', 'gone', 'account_suspended'],
     },
     reap: { after: [...charging, 'expired'], words: ['ok'] },
-    renew: { after: ['prelude', 'sums', 'calendar'], words: ['ok', 'plan', 'clock'] },
+    renew: { after: ['prelude', 'sums', 'calendar'], words: ['ok', 'plan', 'windows'] },
     settle: { after: charging, words: ['ok', 'late', 'account_not_found'] },
     credit: {
       after: ['prelude', 'sums'],

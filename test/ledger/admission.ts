@@ -187,7 +187,7 @@ t.test('a script is asked again with what it lacked', async (t) => {
     ['plan', 1, 'big'],
     ['reap', 2],
     ['ok', 2, 100, 1],
-    ['clock', 3],
+    ['windows', 3],
     ['gone', 4],
   ]
   answers.push(['invalid_api_key', 5])

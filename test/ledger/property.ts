@@ -185,7 +185,7 @@ async function extend(life: Life, random: Random) {
     await owner.scripts.run('reap', accountKeys(ref), [`${leaseMs}`])
     reply = await ask('1 0')
   }
-  if (reply.word === 'clock') windows.learn(reply.nowMs)
+  if (reply.word === 'windows') windows.learn(reply.nowMs)
   if (reply.word !== 'ok') return reply.word
   const held = Number(reply.values[2])
   // A reaping charges all that was used, even if that is more than the hold had.

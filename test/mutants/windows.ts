@@ -47,7 +47,7 @@ export const windowMutants: readonly Mutant[] = [
   lua('renew', 'local repaid = book_repayment(account)', 'local repaid = nil', renewals),
   lua(
     'renew',
-    "if not start then return { 'clock', now } end",
+    "if not start then return { 'windows', now } end",
     "if not start then return { 'ok', now } end",
     renewals,
   ),

@@ -19,7 +19,7 @@
 --          the error code with which shadow mode would have refused, else '';
 --          what was available before this hold; 1 = the key has limits of requests or tokens of its own
 --      | reap, now: reap.lua has to be called first | renew, now: renew.lua has to be called first
---      | plan, now, actual | clock, now: Redis' time is not in the window of 8 that is needed
+--      | plan, now, actual | windows, now: Redis' time is not in the window of 8 that is needed
 --      | <error code>, now, limit of requests, remaining, limit of tokens, remaining, which, available,
 --          account id, key id, what the account owes, the lower token limit, when the budget is renewed (0 = it is
 --          not a budget), 1 = something is held. For an unknown key: <error code>, now, and no more.
@@ -97,7 +97,7 @@ end
 if reaped == '0' and has_expired(now, lease) then return { 'reap', now } end
 if renewed == '0' and not is_reopening and needs_renewal(account, offer, now) then return { 'renew', now } end
 local budgets = find_budgets(account, key, offer, now)
-if not budgets then return { 'clock', now } end
+if not budgets then return { 'windows', now } end
 local available_to_all = available_of(account)
 if not is_reopening then available_to_all = available_to_all - withdrawn(account, offer) end
 local available = math.min(available_to_all, budgets.left)

@@ -8,7 +8,7 @@
 --       4 `<start> <end>` of the day, the week and the month that budgets go by
 -- Reply: ok, now, amount in all, what is available besides | gone, now | account_suspended, now
 --      | reap, now: reap.lua has to be called first
---      | clock, now: Redis' time is not in the window of 4 that is needed
+--      | windows, now: Redis' time is not in the window of 4 that is needed
 
 local key_key, windows = KEYS[5], ARGV[4]
 local lease, reaped = match(ARGV[1], '^(%d+) (%d)')
@@ -46,7 +46,7 @@ if hold_windows then of_key, every = match(hold_windows.key.field, ':([^:]+):(%a
 local key = { id = of_key, budget = of_key and call('HGET', key_key, 'budget') }
 if key.budget and match(key.budget, '%a*$') ~= every then key.budget = nil end
 local budgets = find_budgets(account, key, windows, now)
-if not budgets then return { 'clock', now } end
+if not budgets then return { 'windows', now } end
 local charged = number(match(call('HGET', settled_of(id), id) or '', '^r (%d+)'))
 local available = math.min(available_of(account), budgets.left)
 local missing = math.max(0, in_all - charged - held)

@@ -5,7 +5,7 @@
 --       2 `<tokens> <every> <1 = the rest of the last one stays>` of its allowance, or `- - 0`, and then
 --         `<start> <end>` of the day, the week and the month, in ms
 -- Reply: ok, now: the allowance is right | plan, now, actual
---      | clock, now: Redis' time is not in the window of 2 that is needed
+--      | windows, now: Redis' time is not in the window of 2 that is needed
 
 local plan, offer = ARGV[1], ARGV[2]
 local tokens, every, keeps = match(offer, '^(%S+) (%a+) (%d)')
@@ -26,7 +26,7 @@ if not is_over and is_of_plan then return { 'ok', now } end
 local target = had
 if tokens then
   local start, new_ends = window_now(offer, every, now)
-  if not start then return { 'clock', now } end
+  if not start then return { 'windows', now } end
   -- Only a window that begins at the last one's end, or later, renews. If it began earlier (in another time zone, or as a
   -- longer one), the allowance lasts until the later of both ends. Another plan gives its tokens less what was used. So
   -- nothing is renewed twice.
