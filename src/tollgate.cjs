@@ -1,9 +1,11 @@
 #!/usr/bin/env node
-// `npm start` and `npm run tollgate` run this file. It loads main.ts if this Node can read TypeScript. An older Node
-// refuses a .ts file before it reads a line of it, so this file is JavaScript for any Node, and says what to do. The
-// compile cache is switched on here, because Node then needs not load its TypeScript compiler (18 MB) even for main.ts.
+// `npm start`, `npm run tollgate` and the command `tollgate` run this file. It loads main.ts if this Node can read
+// TypeScript. An older Node refuses a .ts file before it reads a line of it, so this file is JavaScript for any Node, and
+// starts the one that `npm ci` has brought. The compile cache is switched on here, because Node then needs not load its
+// TypeScript compiler (18 MB) even for main.ts.
 
-const { lstatSync, mkdirSync } = require('node:fs')
+const { spawn } = require('node:child_process')
+const { lstatSync, mkdirSync, realpathSync } = require('node:fs')
 const nodeModule = require('node:module')
 const { tmpdir } = require('node:os')
 const { join } = require('node:path')
@@ -13,12 +15,42 @@ if (Number(major) >= 24) {
   const folder = cacheFolder()
   if (folder) nodeModule.enableCompileCache(folder)
   void import('./main.ts')
+} else if (broughtNode()) {
+  runUnder(broughtNode())
 } else {
   console.error(
     `tollgate: this is Node ${process.versions.node}, and it takes 24 or later. ` +
       'Run `npm ci`, then `npm start` or `npm run -s tollgate -- COMMAND`: npm brings one along.',
   )
   process.exitCode = 1
+}
+
+/** Undefined if there is none, or if it is this one. */
+function broughtNode() {
+  try {
+    const node = realpathSync(join(__dirname, '../node_modules/.bin/node'))
+    return node === process.execPath ? undefined : node
+  } catch {
+    return undefined
+  }
+}
+
+/** Ends as the other process ends. */
+function runUnder(node) {
+  const child = spawn(node, [__filename, ...process.argv.slice(2)], { stdio: 'inherit' })
+  for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
+  // A terminal sends it to both, and a second one would not wait for streams.
+  process.on('SIGINT', () => {})
+  child.on('error', ({ message }) => {
+    console.error(`tollgate: ${node} cannot be started: ${message}`)
+    process.exitCode = 1
+  })
+  child.on('exit', (code, signal) => {
+    if (signal) {
+      process.removeAllListeners(signal)
+      process.kill(process.pid, signal)
+    } else process.exitCode = code
+  })
 }
 
 /** Node runs what it finds there. So it must be a folder that no other user of this machine can write to, as Node's own choice is not. */
