@@ -139,7 +139,7 @@ export function createMetrics(version: string) {
     ),
     lowAccounts: gauge(
       'accounts_low',
-      'Accounts with fewer balance tokens, less what is held, than plugins.account.low_balance, counted once an hour.',
+      'Active accounts with fewer balance tokens, less what is held, than plugins.account.low_balance, counted once an hour.',
     ),
     implausible: counter(
       'implausible_tokens_total',
