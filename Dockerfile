@@ -1,13 +1,14 @@
 # Tollgate with a Redis elsewhere: there is none in the image.
 #
 #   docker build -t tollgate .
-#   docker run --name tollgate --read-only --tmpfs /tmp --stop-timeout 45 -p 8080:8080 \
+#   docker run --name tollgate --read-only --tmpfs /tmp --stop-timeout 65 -p 8080:8080 \
 #     -v tollgate:/data -v ./gateway.yaml:/app/gateway.yaml:ro tollgate
 #   docker exec tollgate node src/tollgate.cjs accounts list
 #
 # In that gateway.yaml: `data: /data`, `redis: redis://…`. The data folder keeps settlements while Redis is away and old
 # journal entries: it has to outlive the container. The admin API listens on 127.0.0.1 inside unless told otherwise;
-# where it has another port, say ADMIN_PORT for the health check. `--stop-timeout` is to be longer than `drain`.
+# where it has another port, say ADMIN_PORT for the health check. `--stop-timeout` is to be 30 s
+# longer than `shutdown_delay` and `drain` together.
 
 FROM node:24-slim AS install
 WORKDIR /app

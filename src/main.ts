@@ -27,7 +27,9 @@ for (const out of [process.stdout, process.stderr]) {
     if (isStart || out === process.stderr) return
     // As at Ctrl-C, doctor first removes what it has written to the store.
     if (error.code === 'EPIPE' && argv[0] === 'doctor') return stopping.abort()
-    if (error.code === 'EPIPE') process.exit(0)
+    // The code of these says whether the books are right, and that is not known now.
+    const isVerdict = argv[0] === 'audit' || argv[0] === 'reconcile'
+    if (error.code === 'EPIPE') process.exit(isVerdict ? 1 : 0)
     process.stderr.write(`tollgate: Nothing can be written: ${error.message}\n`)
     process.exit(1)
   })

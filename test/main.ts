@@ -19,7 +19,7 @@ import type { Test } from 'tap'
 import { outlivesKills } from './fixtures/aof.ts'
 import { startBackend } from './fixtures/backend.ts'
 import { endless } from './fixtures/backend-model.ts'
-import { spawnGateway } from './fixtures/gateway.ts'
+import { adminToken, spawnGateway } from './fixtures/gateway.ts'
 import { runProcess, startProcess } from './fixtures/process.ts'
 import { startRedis } from './fixtures/redis-server.ts'
 import { root } from './fixtures/source.ts'
@@ -100,6 +100,16 @@ t.test('a reader that closes its end is no error', async (t) => {
 t.test("a failure message's reader that has gone: still its exit code", async (t) => {
   const line = `"${process.execPath}" "${main}" strat 2>&1 >/dev/null | true; exit "\${PIPESTATUS[0]}"`
   t.equal((await runProcess(t, ['bash', '-c', line])).code, 2)
+})
+
+t.test('books that nobody reads to the end are not called right', async (t) => {
+  const gateway = await spawnGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
+  const rows = Array.from({ length: 3000 }, (_, i) => `2026-01-01,model ${i},1,1\n`)
+  const file = join(t.testdir(), 'count.csv')
+  await writeFile(file, `day,model,prompt_tokens,completion_tokens\n${rows.join('')}`)
+  const line = `"${process.execPath}" "${main}" reconcile '${file}' --admin ${gateway.adminUrl} | head -1; exit "\${PIPESTATUS[0]}"`
+  const env = { ...process.env, TOLLGATE_ADMIN_TOKEN: adminToken }
+  t.match(await runProcess(t, ['bash', '-c', line], { env }), { code: 1, out: /^DAY/, err: '' })
 })
 
 t.test('doctor removes its object when the reader of its lines ends', async (t) => {

@@ -124,6 +124,11 @@ t.test('every selector finds the pods, and the monitor finds the Service', async
   const monitored = Object(at(only('ServiceMonitor'), 'spec.selector.matchLabels'))
   t.match(at(only('Service', 'tollgate-admin'), 'metadata.labels'), monitored)
   t.notMatch(at(only('Service'), 'metadata.labels'), monitored, 'each pod is asked once')
+  const jobLabel = String(at(only('ServiceMonitor'), 'spec.jobLabel'))
+  const job = field(at(only('Service', 'tollgate-admin'), 'metadata.labels'), jobLabel)
+  const rules = await readFile(join(root, 'config/prometheus/rules.yml'), 'utf8')
+  const jobs = new Set([...rules.matchAll(/job="([^"]+)"/g)].map(([, name]) => name))
+  t.same([...jobs], [job], 'the job that the rules ask for')
 })
 
 t.test('the autoscaler goes by a metric that there is', async (t) => {
