@@ -1,5 +1,5 @@
-// What is left of an account that is deleted: its id, its sums and its journal, without a name. The account is closed
-// before (ledger/closing.ts), so nothing is added meanwhile. Each step may be repeated, and none holds Redis for long.
+// Erases a deleted account: only its id, its sums and its journal stay, without a name. The account was closed before
+// (ledger/closing.ts), so nothing is added meanwhile. Each step may be repeated, and none holds Redis for long.
 
 import { keyWindows } from '../budget.ts'
 import { isCluster } from '../redis/client.ts'
@@ -15,9 +15,9 @@ const maxPasses = 5
 
 export function createErasure(redis: Redis) {
   return {
-    /** Every key is unknown from now on. */
+    /** Removes all API keys of the account: each is unknown from now on. */
     eraseKeys: (ref: string) => asked(eraseKeys(redis, ref)),
-    /** Removes all that lies under the account's tag but its books, and what a sweeper still needs. */
+    /** Removes everything under the account's tag, except its books and what a sweeper still needs. */
     eraseRows: (ref: string) => asked(eraseRows(redis, ref)),
     /** The last step: the account is nameless, and listed with the deleted ones. */
     eraseAccount: (ref: string, id: string) => asked(eraseAccount(redis, ref, id)),
@@ -32,7 +32,7 @@ async function eraseKeys(redis: Redis, ref: string): Promise<void> {
     const hmacs = await redis.hmget(list, ...ids)
     await redis.unlink(...hmacs.map((hmac) => keys.key(ref, hmac ?? '')))
     await redis.hdel(keys.keyIds, ...ids)
-    // Last: whoever goes on after a crash finds the keys here.
+    // Last, so that a call after a crash still finds the keys here.
     await redis.hdel(list, ...ids)
   }
 }
@@ -40,7 +40,7 @@ async function eraseKeys(redis: Redis, ref: string): Promise<void> {
 /** The names after the tag that stay. Marks of settlements and answers to credits expire within 26 hours; until then a repeated call finds them. */
 const stays = /^(account|journal|payments|usage:.+|settled:.+|credit:.+|due|storage)$/
 
-/** What a request under way had yet to write can come between two passes: the last pass finds nothing. */
+/** A request under way may still write between two passes, so they are repeated until one finds nothing (at most 5). */
 async function eraseRows(redis: Redis, ref: string): Promise<void> {
   for (let pass = 0; pass < maxPasses; pass++) {
     if ((await eraseOnce(redis, ref)) === 0) break
@@ -62,7 +62,7 @@ async function eraseOnce(redis: Redis, ref: string): Promise<number> {
   return erased
 }
 
-/** What the row has for each key that there ever was: its open holds, and the window of its budget. */
+/** Removes what the row has for every present or past key: its open holds, and the windows of its budget. */
 async function eraseKeyFields(redis: Redis, row: string): Promise<void> {
   let cursor = '0'
   do {

@@ -56,7 +56,10 @@ export function createKeyBook(redis: Redis, pepper: string) {
     /** Throws `key_limit_reached` when the account's list has `most` keys. */
     createKey: (ref: string, fields: KeyFields, seed = newKeySeed(ref), most?: number) =>
       asked(create({ redis, ref, pepper, scripts, most }, fields, seed)),
-    /** In order of creation. Waits for its turn, because a customer may ask for hundreds of lists at once; `share` says whose. */
+    /**
+     * In order of creation. Waits for its turn, because a customer may ask for hundreds of lists at once: `share` names
+     * the one who waits.
+     */
     listKeys: (ref: string, share = ref) => lists.run(share, () => asked(list(redis, ref))),
     /** Throws `key_not_found`. Revoking again changes nothing. */
     revokeKey: (id: string) => asked(revoke(redis, id)),
@@ -65,10 +68,10 @@ export function createKeyBook(redis: Redis, pepper: string) {
     /** A new key with the same properties; the old one dies after `graceS`, at once where that is 0. */
     rotateKey: (id: string, graceS: number, seed?: KeySeed, most?: number) =>
       asked(rotate({ redis, pepper, scripts, most }, id, graceS, seed)),
-    /** Forgets dead keys, of which there is at least one: they are then refused as if they had never been. */
+    /** Forgets dead keys (`ids` has at least one): they are then refused as if they had never existed. */
     forgetKeys: (ref: string, ids: readonly string[]) =>
       asked(forget({ redis, scripts }, ref, ids)),
-    /** The account's ref of a key. Throws `key_not_found`. */
+    /** The ref of the key's account. Throws `key_not_found`. */
     getKeyRef: (id: string) => asked(findRef(redis, id)),
     /** The key whose text this is. Throws `key_not_found`, also for a text that cannot be a key. */
     findKey: (text: string) => asked(findByText(redis, text, pepper)),
@@ -148,7 +151,7 @@ async function list(redis: Redis, ref: string): Promise<readonly ApiKey[]> {
   return all
 }
 
-/** Last the index by id: after a crash, the rest of it leads to no key. */
+/** The index by id goes last: what a crash leaves of it leads to no key. */
 async function forget(
   { redis, scripts }: Pick<KeyBookParts, 'redis' | 'scripts'>,
   ref: string,
@@ -195,7 +198,7 @@ async function rotate(
   const { name, scopes, models, expires_at, rpm, tpm, concurrency, budget, budget_of } = old
   const row = {
     ...given({ name, scopes, models, expires_at, rpm, tpm, concurrency, budget }),
-    // What the old key has spent counts on: else a rotation would renew the budget.
+    // What the old key has spent still counts: otherwise a rotation would renew the budget.
     budget_of: budget_of ?? id,
     id: seed.id,
     hint: keyHint(seed.text),
@@ -240,7 +243,10 @@ async function show(redis: Redis, ref: string, hmac: string): Promise<ApiKey> {
   return key
 }
 
-/** Ends the keys of the playground: their log-ins have ended. No new ones come meanwhile, because those are made for active accounts alone. */
+/**
+ * Removes the keys of the playground, because their log-ins have ended. No new ones are made meanwhile: only active
+ * accounts get them.
+ */
 export async function endPageKeys(redis: Redis, ref: string): Promise<void> {
   const hmacs = await redis.hkeys(keys.pageKeys(ref))
   await redis.unlink(keys.pageKeys(ref), ...hmacs.map((hmac) => keys.key(ref, hmac)))

@@ -1,6 +1,6 @@
-// Records which account has a name or an external id: one account at a time, even if several ask at the same moment.
-// A name is taken before the account's row is written. That counts only while the row has the name, so that no name has
-// to be given back.
+// Records which account has a name or an external id: one account at a time, even if several ask at the same moment. A
+// name is taken before the account's row is written. It stays taken only while the row has it (or is being written, for
+// 10 s at most), so no name has to be given back.
 
 import type { Redis } from '../redis/client.ts'
 import { keys } from '../redis/keys.ts'
@@ -49,7 +49,10 @@ export async function takeName(redis: Redis, wanted: WantedName): Promise<TakenN
   return undefined
 }
 
-/** Two calls may write rows of one account at the same time: only the last one leaves the name to the row. */
+/**
+ * Two calls may write rows of one account at the same time: the name counts as being written until the last one is
+ * done.
+ */
 async function letGo(redis: Redis, field: string, id: string): Promise<void> {
   for (let round = 0; round < maxRounds; round++) {
     const { before, owner, sinceMs, writers } = await stateOf(redis, field)
@@ -66,7 +69,7 @@ async function stateOf(redis: Redis, field: string) {
   return { before, owner, sinceMs: Number(sinceMs ?? 0), writers: Number(writers ?? 0) }
 }
 
-/** The account that took it last. */
+/** The id of the account that took the text last. */
 export async function nameOwner(
   redis: Redis,
   what: UniqueField,
@@ -78,7 +81,7 @@ export async function nameOwner(
 
 const scanned = 1000
 
-/** Removes all names that an account has or had: of one that is deleted. Reads every name there is, a thousand at a time. */
+/** Removes all names that a deleted account has or had. Reads every name there is, a thousand at a time. */
 export async function forgetNames(redis: Redis, id: string): Promise<void> {
   let cursor = '0'
   do {

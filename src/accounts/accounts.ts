@@ -62,7 +62,7 @@ export interface AccountFields {
 
 export interface NewAccount extends AccountFields {
   readonly name: string
-  /** What its owner has had of the plan's allowance in this window, as the account's row has it. */
+  /** The `allowance` field of the owner's deleted account: what it had in this window is not given again. */
   readonly allowance?: string | undefined
 }
 
@@ -150,7 +150,7 @@ async function set(
   return read(redis, ref)
 }
 
-/** By Redis' own clock, which scripts compare it with. */
+/** By Redis' own clock, because scripts compare this time with that clock. */
 async function nowMs(redis: Redis): Promise<number> {
   const [seconds, microseconds] = await redis.time()
   return Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000)
@@ -190,14 +190,14 @@ async function withNames(redis: Redis, names: Names, write: () => Promise<void>)
   try {
     if (name !== undefined) {
       await take('name', name)
-      // Accounts from before names were taken are found in the index alone.
+      // Accounts that an older version made have taken no name: only the index knows them.
       const others = await findNamed(redis, name)
       if (others.some(({ account }) => account.id !== id)) throw taken('name')
     }
     if (externalId) await take('external_id', externalId)
     await write()
   } finally {
-    for (const one of takenNames) await one.done().catch(() => undefined) // a failure ends by itself
+    for (const one of takenNames) await one.done().catch(() => undefined) // then the name is held for 10 s at most
   }
 }
 

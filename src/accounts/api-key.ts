@@ -40,7 +40,7 @@ export function parseKey(text: string): { readonly ref: string } | undefined {
   return { ref: text.slice(prefix.length, prefix.length + refLength) }
 }
 
-/** A key by what it has in Redis. */
+/** What the names of a key in Redis are made of. */
 export interface KeyNames {
   readonly ref: string
   readonly hmac: string

@@ -25,7 +25,7 @@ export interface ApiKey {
   readonly status: 'active' | 'expired' | 'revoked'
 }
 
-/** Each is narrower than the plan's limit; where one is absent, only the plan's limit holds. */
+/** Each applies in addition to the plan's limit; where one is absent, only the plan's limit holds. */
 export interface KeyLimits {
   readonly requests_per_minute?: number
   readonly tokens_per_minute?: number
@@ -34,7 +34,7 @@ export interface KeyLimits {
 
 export type KeyRow = Readonly<Record<string, string>>
 
-/** Each in its place. A missing row is read as a key without an id. */
+/** In the order of `hmacs`. A missing row is read as a key without an id. */
 export async function readKeys(
   redis: Redis,
   ref: string,
@@ -49,7 +49,7 @@ export async function readKeys(
   return rows.map((row, i) => shape(row, { accountId: accountId ?? '', nowS, window: windows[i] }))
 }
 
-/** The windows of the keys' budgets that ran last; of keys without a budget, undefined. */
+/** The last window of each key's budget; undefined for a key without a budget. */
 function windowsOf(redis: Redis, ref: string, rows: readonly KeyRow[]) {
   return Promise.all(
     rows.map(async ({ id = '', budget, budget_of = id }) => {

@@ -1,5 +1,5 @@
-// When an account counts as low: the number is the operator's. The header tells clients, and a proxy in front of them, in
-// the answers that know the balance anyway.
+// When an account counts as low: the operator sets the threshold. A header tells clients, and a proxy in front of them,
+// in answers for which the balance is known anyway.
 
 import type { Config } from '../config/config.ts'
 import { z } from '../config/schema.ts'
@@ -13,12 +13,12 @@ export const lowBalance = settingsOf('account', {
     .describe('An account with fewer balance tokens available is marked as low; 0: none is.'),
 })
 
-/** Of an account with so many balance tokens available. */
+/** Whether an account with this many balance tokens available is low. */
 export function isLow(config: Pick<Config, 'plugins'>, available: number): boolean {
   return available < lowBalance.of(config).low_balance
 }
 
-/** For an answer: none while the account is not low. */
+/** The headers of an answer; none unless the account is low. */
 export function lowBalanceHeaders(
   config: Pick<Config, 'plugins'>,
   available: number,

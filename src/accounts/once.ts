@@ -29,7 +29,10 @@ type OnceRequest = Pick<Exchange, 'headers' | 'method' | 'path' | 'body' | 'call
 
 const daySeconds = 24 * 3600
 
-/** Answers 201 with the created object; with `Idempotent-Replayed` when an earlier call has created it. A key is the operator's, or the caller's account's. */
+/**
+ * Answers 201 with the created object; with `Idempotent-Replayed` when an earlier call has created it. An
+ * Idempotency-Key belongs to the caller's account, or to the operator.
+ */
 export async function once<Seed>(
   { redis: { client }, config }: OnceParts,
   x: OnceRequest,

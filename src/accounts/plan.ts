@@ -18,7 +18,7 @@ export const enforcement = settingsOf('metering', {
     ),
 })
 
-/** A plan that is no longer configured is the default one. */
+/** The plan of this name; the default plan when that name is no longer configured. */
 export function planNamed({ plans }: Plans, name: string): Plan {
   const plan = plans.get(name) ?? plans.get('default')
   if (!plan) throw new GatewayError('internal_error')

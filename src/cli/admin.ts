@@ -1,5 +1,5 @@
 // The commands' client of the admin API, over node:http (fetch takes 30 ms to load). When the gateway breaks off or
-// fails, a request is repeated, a POST always with the same Idempotency-Key.
+// fails, a request is repeated, except a download that has begun; a POST always with the same Idempotency-Key.
 
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
@@ -15,7 +15,7 @@ export interface AdminOptions {
   /** The URL of the admin listener, without `/admin`. */
   readonly url: URL
   readonly token: string
-  /** The key of the command's one POST; by default a fresh one. */
+  /** The Idempotency-Key of the command's only POST; by default a fresh one. */
   readonly idempotencyKey?: string
   /** Gets one line when an answer takes more than a second. */
   readonly progress?: Out
@@ -40,7 +40,7 @@ export function createAdmin(options: AdminOptions): Admin {
   }
 }
 
-/** Without a byte. A filter may find nothing for long. */
+/** How long a download may send nothing: a filter may find nothing for long. */
 const downloadTimeoutMs = 600_000
 
 interface Request {
@@ -154,7 +154,7 @@ async function send({ url, token, signal }: AdminOptions, request: Request) {
   return { status, text: (await answer.toArray()).join('') }
 }
 
-/** As of a process that is stopped or hangs. */
+/** No answer came in time, as when the process is stopped or hangs. */
 class Unanswered extends Error {}
 
 /** What was written can't be taken back, so the request is not repeated. */

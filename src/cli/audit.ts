@@ -1,6 +1,6 @@
-// tollgate audit: recomputes balances from the journal. Reads the audit line by line as the gateway makes it, shows on a
-// terminal how far it is, and goes on from there when the gateway breaks off. The exit code is 0 only if all accounts
-// were checked and nothing differs.
+// tollgate audit: recomputes balances from the journal. Reads the audit line by line as the gateway makes it, shows how
+// far it is, and goes on from there when the gateway breaks off. The exit code is 0 only if all accounts were checked
+// and nothing differs.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { AuditReport, AuditStep } from '../ledger/audit.ts'
@@ -30,9 +30,9 @@ export const audit: Command = {
   },
 }
 
-/** Pauses before it asks again, from the first one on after each progress. In all 44 s, in which a gateway has started again. */
+/** Pauses before it asks again; after any progress they begin anew. In all 44 s, enough for a gateway to restart. */
 const pausesMs = [100, 300, 1000, 3000, 10_000, 10_000, 10_000, 10_000]
-/** So long may pass without a line. The gateway writes one each second. */
+/** The longest time without a line. The gateway writes one each second. */
 const silentMs = 30_000
 /** How many differences are shown; all are counted. */
 const mostShown = 1000
@@ -163,7 +163,7 @@ class Work {
     else {
       this.#total ??= line.total
       this.#showProgress(counts)
-      // While a long journal is read, its entries are counted before its account.
+      // The cursor stays while a long journal is read: its entries are counted before its account is checked.
       if (line.cursor === null || line.cursor === this.#cursor) return false
       this.#cursor = line.cursor
     }
@@ -196,7 +196,7 @@ class Work {
       this.#call.io.stderr.write(`\r${clearRest}`)
   }
 
-  /** Accounts that are created meanwhile are checked, too. */
+  /** Accounts that are created meanwhile are checked, too: there may be more than the total at the beginning. */
   #progress({ accounts, entries, difference_count }: AuditCounts): string {
     const all = count(Math.max(this.#total ?? 0, accounts), 'account', 'accounts')
     return `${formatAmount(accounts)} of ${all}, ${entriesOf(entries)}, ${differencesOf(difference_count)}`

@@ -1,5 +1,5 @@
-// tollgate check: prints every problem of a configuration file, or with --print the configuration that the gateway
-// would run with.
+// tollgate check: prints every problem of a configuration file; with --print, the configuration that the gateway would
+// run with; with --diff, what would change.
 
 import { changesBetween, formatChange } from '../config/diff.ts'
 import type { Shown } from '../config/diff.ts'
@@ -30,7 +30,7 @@ export const check: Command = {
   },
 }
 
-/** Loads the file that the command names, as its word or with --config. */
+/** Loads the file that the command names, as its word or with --config; else gateway.yaml. */
 export async function loadFile({
   io,
   words,

@@ -31,7 +31,7 @@ export type Colour = 'green' | 'yellow' | 'red'
 
 export interface Out {
   write(text: string): unknown
-  /** A terminal, on which a line can be written again. */
+  /** A terminal, on which a line can be overwritten. */
   readonly isTTY?: boolean
   /** Of a stream: `drain` comes when `write` has returned false and all was taken. */
   once?(event: 'drain', listener: () => void): unknown
@@ -67,7 +67,7 @@ export interface Admin {
   post<T>(path: string, body: object): Promise<T>
   patch<T>(path: string, body: object): Promise<T>
   delete<T>(path: string, options?: { readonly timeoutMs?: number }): Promise<T>
-  /** Writes the answer as it comes, no faster than it is taken. Breaks off when so long nothing comes. */
+  /** Writes the answer as it comes, no faster than `out` takes it. Breaks off when nothing comes for `timeoutMs`. */
   download(path: string, out: Out, options?: { readonly timeoutMs?: number }): Promise<void>
 }
 

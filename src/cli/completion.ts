@@ -45,7 +45,7 @@ function completed(command: Command): Completed {
   }
 }
 
-/** What run.ts answers without a command. */
+/** Words that run.ts answers itself: no `Command` has them. */
 const others: readonly Completed[] = [
   { words: ['help'], summary: 'the commands', takesFiles: false, options: [] },
   { words: ['version'], summary: 'the version', takesFiles: false, options: [] },

@@ -1,5 +1,6 @@
 // tollgate doctor: checks that everything the gateway needs is there and works: the file, Redis, the store, the
-// identity provider, each target of each model. Prints one line for each check, when it ends. Removes again whatever it writes.
+// identity provider, each target of each model. Prints one line for each check when that check ends. Removes whatever
+// it has written.
 
 import type { Loaded } from '../config/load.ts'
 import { formatPath } from '../config/problem.ts'

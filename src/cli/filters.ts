@@ -1,4 +1,4 @@
-// The options of commands that list what an account's books have, and the query that they become.
+// The options of commands that list transactions or usage, and the query that they become.
 
 import { exit } from './command.ts'
 import type { Call, Options } from './command.ts'
@@ -18,7 +18,7 @@ export const csvOption: Options = {
   csv: { help: 'CSV of all rows, the oldest first, for spreadsheets' },
 }
 
-/** All rows of a list. */
+/** Prints all rows of a list as CSV. */
 export async function printCsv(call: Call, target: string, query: URLSearchParams) {
   query.set('format', 'csv')
   const admin = await call.admin()
@@ -41,7 +41,7 @@ export function queryOf(
   return query
 }
 
-/** A day, a time, Unix seconds, or so long ago (`30d`), in Unix seconds. */
+/** Reads a day, a time, Unix seconds, or how long ago (`30d`). Returns Unix seconds. */
 export function parsePast(text: string, nowMs = Date.now()): number {
   if (/^\d{9,11}$/.test(text)) return Number(text)
   const moment = parseMoment(text, nowMs)

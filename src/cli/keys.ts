@@ -138,10 +138,13 @@ async function readInput({ io }: Call): Promise<string> {
   return text.trim()
 }
 
-/** So many characters of a key stand in its hint. */
+/** How many characters of the end of a key its hint shows. */
 const endLength = 4
 
-/** The id of the key. The word is the id, or the end of a key, which only one active key of the account may have, or of all accounts. */
+/**
+ * Resolves with the id of the key that the command's word means: an id, or the last 4 characters of a key. Exactly one
+ * active key of the account may end so; without --account, of all accounts.
+ */
 async function keyIdOf(call: Call, admin: Admin): Promise<string> {
   const word = wordAt(call, 0)
   if (word.startsWith('key_')) return word

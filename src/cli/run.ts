@@ -116,7 +116,7 @@ function readCall(command: Command, args: readonly string[], io: Io): Call {
     throw usageError(`${least[positionals.length]} is missing.\n${helpOf(command)}`)
   }
   if (positionals.length > most.length) {
-    // npm keeps an option without `--` before it, and passes its value on as a word.
+    // npm swallows an option that no `--` precedes, and passes on only its value, as a word.
     const hint = io.env.npm_lifecycle_event
       ? ' npm passes on only options behind `--`, as in `npm start -- --config FILE`.'
       : ''

@@ -1,5 +1,5 @@
-// tollgate top: what a gateway does now, each second anew, from its metrics and its list of targets: streams, tokens,
-// refusals, Redis, targets. Tokens are counted when they are settled, at the end of a stream.
+// tollgate top: what a gateway does now, shown anew each second, from its metrics and its list of targets: streams,
+// tokens, refusals, Redis, targets. Tokens are counted when they are settled, at the end of a stream.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { List } from '../http/page.ts'
@@ -67,7 +67,7 @@ async function look(admin: Admin): Promise<Look> {
   return { atMs: performance.now(), samples: parseSamples(pieces.join('')), models }
 }
 
-/** Undefined while no gateway answers, as when it restarts; then says why. */
+/** Undefined while no gateway answers, as during a restart; the reason goes to stderr. */
 async function patientLook(admin: Admin, { stderr, signal }: Io): Promise<Look | undefined> {
   try {
     return await look(admin)
@@ -96,7 +96,7 @@ function parseSamples(text: string): readonly Sample[] {
 
 type Sums = Readonly<Record<string, number>>
 
-/** By the values of a label; of all together without one. */
+/** The sums of a metric by the values of a label; without a label, one sum of all. */
 function sums({ samples }: Look, name: string, label = ''): Sums {
   const found: Record<string, number> = {}
   for (const one of samples) {
@@ -111,7 +111,7 @@ const sum = (at: Look, name: string) => sums(at, name)[''] ?? 0
 
 type Seen = ReturnType<typeof compare>
 
-/** Whatever is a number a second is so between the two looks. */
+/** Every number per second is an average over the time between the two looks. */
 function compare(before: Look, now: Look) {
   const seconds = (now.atMs - before.atMs) / 1000
   const rates = (name: string, label?: string): Sums => {

@@ -28,7 +28,9 @@ export function parseSeconds(text: string): number {
   )
 }
 
-/** A time from now (`90d`) or a day (`2027-01-31`, its beginning, UTC), in Unix seconds. */
+/**
+ * A time from now (`90d`), a day (`2027-01-31`, its beginning, UTC) or a time (`2027-01-31T12:00Z`), in Unix seconds.
+ */
 export function parseMoment(text: string, nowMs = Date.now()): number {
   if (/^\d{4}-\d{2}-\d{2}(T|$)/.test(text)) {
     const ms = Date.parse(text)

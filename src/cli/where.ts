@@ -23,7 +23,7 @@ export async function findGateway(call: Call, given = call.text('config')): Prom
 
 async function find({ io, text }: Call, given: string | undefined): Promise<Where> {
   const url = text('admin')
-  // A secret from a file mostly ends with a line feed, even when a shell has put it into the variable.
+  // A variable that was filled from a file often ends with a line feed, which is no part of the secret.
   const inEnvironment = io.env.TOLLGATE_ADMIN_TOKEN?.trim() || undefined
   const token = (await givenToken({ io, text })) ?? inEnvironment
   if (url !== undefined && token !== undefined) return { url: parseUrl(url), token }

@@ -1,7 +1,7 @@
 // Checks that need more than one key: clashes of ids, ports and headers, references to models that do not exist. Works
-// on the values as they are in the file, so that it finds faults even when another part of the file is wrong. And
-// warnings: settings of a configuration without problems that its writer perhaps did not intend. The gateway starts with
-// them; `tollgate check` and `doctor` print them.
+// on the values as they are in the file, so that it finds faults even when another part of the file is wrong. It also
+// finds warnings: valid settings that the writer perhaps did not intend. The gateway starts with them; `tollgate check`
+// and `doctor` print them.
 
 import { drivers } from '../store/drivers.ts'
 import type { Config, Model, Plan } from './config.ts'
@@ -81,7 +81,7 @@ function checkModel(model: unknown, path: Path): readonly SchemaFinding[] {
   ]
 }
 
-/** While the gateway reads nothing, a backend seems silent. */
+/** While events wait for `flush`, the gateway reads nothing, and the backend seems silent: `idle` must be longer. */
 function checkFlush(model: Block, path: Path, limits: Block): readonly SchemaFinding[] {
   const ms = (text: unknown) => duration({ min: 0 }).safeParse(text).data ?? 0
   const flushMs = ms(model.flush ?? limits.flush ?? '0ms')
@@ -142,7 +142,7 @@ function checkPlan(plan: unknown, path: Path, names: readonly string[]): readonl
   })
 }
 
-/** Each worker has its part of `bodies`; without the key, as much as one process alone. */
+/** Each worker has its part of `bodies`. If the file does not set `bodies`, each has as much as one process alone. */
 function checkLimits(limits: Block, workers: number): readonly SchemaFinding[] {
   const size = (key: keyof typeof defaultSizes) =>
     bytes().safeParse(limits[key] ?? defaultSizes[key]).data
@@ -167,7 +167,7 @@ function checkLimits(limits: Block, workers: number): readonly SchemaFinding[] {
 
 const stores = Object.keys(drivers)
 
-/** Exactly one block. */
+/** The store must have exactly one block. */
 function checkStore(store: unknown): readonly SchemaFinding[] {
   if (!isBlock(store)) return []
   const [one, other] = stores.filter((name) => store[name] !== undefined)
@@ -247,7 +247,7 @@ export function warningsOf({
   ]
 }
 
-/** A worker can't have less than one request under way. */
+/** Each worker may have at least one request under way, so a smaller limit cannot hold. */
 function ofModel({ id, maxConcurrency, targets }: Model, workers: number): readonly Warning[] {
   const limits = [
     { path: ['models', id, 'max_concurrency'], most: maxConcurrency },

@@ -1,6 +1,6 @@
 // The configuration as the rest of the gateway sees it: every default filled in, units parsed, secrets resolved,
 // frozen. resolve.ts makes it from the keys of the file. Where nothing else is said, names and types follow from the
-// schemas (named.ts): what a key means, its sentence there tells.
+// schemas (named.ts), where a sentence says what each key means.
 
 import type { StoreConfig } from '../store/drivers.ts'
 import type { limits } from './keys.ts'
@@ -80,7 +80,7 @@ interface SingleRedis extends RedisAddress, RedisLogin {
 interface SentinelRedis extends RedisLogin {
   readonly kind: 'sentinel'
   readonly sentinels: readonly HostPort[]
-  /** Of the primary, as the Sentinels know it. */
+  /** The name that the Sentinels have for the primary. */
   readonly name: string
   readonly db: number
   readonly sentinelUsername?: string | undefined
@@ -132,7 +132,7 @@ export interface Config {
   /** Each plugin's parsed block, by name; a plugin that is switched off has no entry. */
   readonly plugins: ReadonlyMap<string, unknown>
   readonly limits: Limits
-  /** When the file is read again without being asked: when it has changed, or never. */
+  /** When the gateway reads the file again by itself: `watch`, when it has changed; `signal`, never. */
   readonly reload: 'watch' | 'signal'
   readonly log: {
     readonly level: 'debug' | 'info' | 'warn' | 'error' | 'silent'

@@ -19,7 +19,7 @@ export function derive(file: Block, running = workerCount(file.workers)): Block 
   }
 }
 
-/** Each worker has its part of `bodies`, and must have room for the largest one. */
+/** Each worker has its part of `bodies`, and must have room for the largest body. */
 function deriveLimits({ limits }: Block, count: number): Block {
   if (count === 1 || block(limits).bodies !== undefined) return {}
   const all = count * bytes().parse(defaultSizes.bodies)

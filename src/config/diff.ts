@@ -1,5 +1,5 @@
-// What two configurations differ in, key by key, and each change as a line of text. Compares what `check --print` shows;
-// where that masks a secret, or names a file, marks tell whether the text behind it is another.
+// What two configurations differ in, key by key, and each change as a line of text. Compares what `check --print`
+// shows; where that output masks a secret or names a file, marks tell whether the text behind it has changed.
 
 import { formatPath } from './problem.ts'
 import type { Path } from './problem.ts'

@@ -51,7 +51,7 @@ function maskUrl(text: string): string {
   if (!url.password && shown.length === 0) return text
   if (url.password) url.password = mask
   for (const [name, value] of shown) {
-    // Without a value, the name may be the key.
+    // A parameter without a value may be the secret itself, as in `?KEY`.
     if (value === '') url.searchParams.delete(name)
     url.searchParams.set(value === '' ? mask : name, mask)
   }

@@ -1,7 +1,7 @@
 // Everything that gateway.yaml may have: each key with its default and its sentence. The schema for editors, the
-// reference and the loader are made from this. Of other files only model-keys.ts, plan-keys.ts, host-port.ts, the plugins and
-// the drivers of stores (store/store.ts) and the parts with settings in a plugin's block (settings.ts) have keys or
-// defaults.
+// reference and the loader are made from this. The only other files with keys or defaults are model-keys.ts,
+// plan-keys.ts, host-port.ts, the plugins, the drivers of stores (store/drivers.ts), and the parts with settings in a
+// plugin's block (settings.ts).
 
 import { defaultAdmin, defaultPort } from './host-port.ts'
 import { storeKeys } from '../store/drivers.ts'

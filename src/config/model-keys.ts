@@ -174,7 +174,7 @@ export const timeouts = z.strictObject({
     ),
 })
 
-/** Of an event, so that several go out in one write. */
+/** The longest `flush`: an event may wait this long, so that several go out in one write. */
 export const longestFlushMs = 1000
 
 export const defaultContextWindow = 128_000

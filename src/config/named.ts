@@ -1,6 +1,6 @@
-// Keys as code reads them: in camel case, with the unit of a time or a size behind. `first_byte`, a duration, becomes
-// `firstByteMs`; `json_api`, a size, becomes `jsonApiBytes`. The types follow from the schemas, so that a key is written
-// down once.
+// Keys as code reads them: in camel case, with the unit of a time or a size at the end. `first_byte`, a duration,
+// becomes `firstByteMs`; `json_api`, a size, becomes `jsonApiBytes`. The types follow from the schemas, so that a key
+// is written down once.
 
 import type { Schema, z } from './schema.ts'
 import { optionsOf } from './shape.ts'

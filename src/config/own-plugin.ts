@@ -10,7 +10,10 @@ import { digestsNow, ReadFiles, sameDigests } from './read-files.ts'
 import type { FileDigests } from './read-files.ts'
 
 const api = new URL('../plugin-api.ts', import.meta.url).href
-/** A second copy of the gateway's own modules would have errors and schemas that the first does not know. */
+/**
+ * The gateway's own modules are not imported anew: a second copy would have errors and schemas that the first does not
+ * know.
+ */
 const ours = new URL('..', import.meta.url).href
 
 /** The files of each import, by its number. */

@@ -33,12 +33,12 @@ export class ReadFiles {
     return this.#digests
   }
 
-  /** One text for all files together. */
+  /** One digest for all files together. */
   get digest(): string {
     return digestOf([...this.#digests].flat().join('\n'))
   }
 
-  /** What is read through the part, this has read, too. */
+  /** Makes a part with digests of its own. The digest of what is read through it is noted here, too. */
   part(): ReadFiles {
     return new ReadFiles({ whole: this })
   }

@@ -21,7 +21,7 @@ const readOnce: readonly Path[] = [
 /** Plugins that can change while the gateway runs, but cannot be switched on or off. */
 const fixedPlugins = ['metering', 'files']
 
-/** Blocks that neither come nor go. */
+/** Blocks that a reload can neither add nor remove. */
 const fixed: readonly Path[] = [['listen', 'tls'], ...fixedPlugins.map((name) => ['plugins', name])]
 
 export interface ValueChange {
@@ -53,7 +53,10 @@ export type Fixed = Pick<
   'listen' | 'admin' | 'data' | 'redis' | 'workers' | 'store' | 'limits' | 'plugins'
 >
 
-/** For another process of the same gateway: an operator's own plugins are not in it, because their blocks may be anything. */
+/**
+ * For another process of the same gateway. Of the plugins it has only the fixed ones: the block of an operator's own
+ * plugin may be anything.
+ */
 export function fixedOf({ plugins, ...config }: Config): Fixed {
   const { listen, admin, data, redis, workers, store, limits } = config
   const kept = [...plugins].filter(([name]) => fixedPlugins.includes(name))

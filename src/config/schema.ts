@@ -5,7 +5,7 @@ import { z } from 'zod'
 
 export { z }
 
-/** Of a plugin without configuration. */
+/** The schema of a plugin without configuration. */
 export const noKeys = z.strictObject({})
 
 export type Schema = z.core.$ZodType

@@ -169,7 +169,10 @@ export function valueOf(core: z.core.$ZodTypes): Schema | undefined {
   return def.type === 'record' ? def.valueType : undefined
 }
 
-/** Converts a text from the environment to a number or a boolean if the schema accepts that and does not accept text. */
+/**
+ * Converts a text from the environment or a file to a number or a boolean if the schema accepts that and does not
+ * accept text.
+ */
 function fromText(options: readonly SchemaOption[], { value, replaced }: ScalarTree): unknown {
   const takes = (type: string) => options.some(({ core }) => typeName(core) === type)
   if (!replaced || typeof value !== 'string' || takes('string')) return value

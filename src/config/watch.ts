@@ -1,6 +1,6 @@
-// Looks whether the files of a configuration have changed, by their content, twice a second: so it also sees a link that
-// was put elsewhere (Kubernetes), a file that an editor has replaced, and file systems that report no changes. A file
-// counts when two looks have found the same: one that is being written does not.
+// Looks whether the files of a configuration have changed, by their content, twice a second: so it also sees a link
+// that was put elsewhere (Kubernetes), a file that an editor has replaced, and file systems that report no changes. A
+// change counts when two looks in a row have found the same: a file that is still being written has no effect.
 
 import { soon } from '../sharing/patience.ts'
 import { digestsNow, sameDigests } from './read-files.ts'
@@ -16,7 +16,7 @@ export interface WatchOptions {
 }
 
 export interface FileWatch {
-  /** Resolves when no look is under way any more. One that hangs, as its reload may, is not awaited for long. */
+  /** Resolves when no look is under way any more. A look that hangs, as its reload may, is awaited for 1 s at most. */
   stop(): Promise<void>
 }
 

@@ -124,7 +124,7 @@ export const backendUrl = () =>
     })
     .register(kinds, { kind: 'url' })
 
-/** It can't name another host: `//` and `\\` would. */
+/** A path that can't name another host, as `//host` and `/\host` would. */
 export const healthPath = () =>
   z
     .string()

@@ -4,7 +4,9 @@
 import { availableParallelism } from 'node:os'
 import type { Config, Model } from './config.ts'
 
-/** Of the value in the file; anything that is no number there is one worker. */
+/**
+ * The number of workers for the value in the file: `auto` is one for each core; anything else that is no number is one.
+ */
 export function workerCount(given: unknown): number {
   if (given === 'auto') return availableParallelism()
   return typeof given === 'number' ? given : 1
@@ -42,7 +44,7 @@ function withPart<T extends { readonly maxConcurrency?: number | undefined }>(
   return all === undefined ? given : { ...given, maxConcurrency: partOf(all, place) }
 }
 
-/** The parts of all workers together are the whole, where there is one for each. */
+/** All parts add up to the whole, unless it is less than the number of workers: each worker gets at least 1. */
 function partOf(whole: number, { number, count }: WorkerPlace): number {
   const isLarger = number <= whole % count
   return Math.max(1, Math.floor(whole / count) + (isLarger ? 1 : 0))

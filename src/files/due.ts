@@ -60,7 +60,10 @@ export interface Announcing {
   run(minute: string): Promise<Reply>
 }
 
-/** One flight: commands run in the order in which they are sent. */
+/**
+ * Announces and runs the script in one round trip: Redis runs commands in the order in which they are sent. Tries again
+ * with a later minute when the script answers `announce`.
+ */
 export async function announced(redis: Redis, { ref, dueMs, run }: Announcing): Promise<Reply> {
   let minute = minuteOf(dueMs)
   for (let tries = 0; tries < mostAnnouncements; tries++) {

@@ -52,12 +52,15 @@ const documentBytesPerToken = 10
 /** Bytes of JSON around a content that are not there around its stand-in. */
 const aroundBytes = 80
 
-/** What tokens/estimate.ts would estimate for the file in the request, except for documents; less the words in its place. */
+/**
+ * How many tokens more tokens/estimate.ts would estimate for the file in the request than for its stand-in. Documents
+ * have an estimate of their own.
+ */
 export function tokensOf(file: FileReference, prices: PromptPrices): number {
   return Math.ceil(aroundBytes / prices.bytesPerToken) + contentTokens(file, prices)
 }
 
-/** An image is not opened for its size before the request is made: photographs have so many pixels a byte, or fewer. */
+/** An image is not opened for its size before the request is made. Photographs have at most this many pixels a byte. */
 const pixelsPerByte = 4
 
 function contentTokens(file: FileReference, { bytesPerToken, imageTokens }: PromptPrices): number {
@@ -79,7 +82,7 @@ function documentTokens({ bytes, content_type }: FileReference, bytesPerToken: n
   return Math.ceil(bytes / (isText ? bytesPerToken : documentBytesPerToken))
 }
 
-/** Tokens that tokens/count-prompt.ts counts too many for a document, because it sees only base64. */
+/** By how many tokens tokens/count-prompt.ts overcounts a document, because it sees only base64. */
 export function overcounted(file: FileReference, prices: PromptPrices): number {
   if (file.kind !== 'file') return 0
   const counted = Math.ceil(inlineBytes(file) / prices.bytesPerToken)

@@ -199,7 +199,7 @@ function accept({ word }: Reply): void {
 /** What a file's id stands for. */
 type FileLookup = FileRow | 'expired' | 'hidden' | 'gone'
 
-/** Takes two flights, because only the row names the session. */
+/** Takes two round trips, because only the row names the session. */
 async function findRows(
   redis: Redis,
   ref: string,

@@ -60,7 +60,10 @@ export async function removeObject(
 
 const aFlight = 100
 
-/** For a session that is gone, which gets no new files. Returns the first batch of files whose objects are queued. */
+/**
+ * Removes the rows of all files of a session that is gone, and so gets no new files. Returns the ids of the first
+ * batch, whose objects are queued.
+ */
 export async function dropFilesOf(
   options: Omit<RemovalOptions, 'store'>,
   ref: string,
@@ -80,7 +83,10 @@ export async function dropFilesOf(
 
 const scannedAtOnce = 1000
 
-/** Of an account without files: a gateway that died between a session and its files has left their dates, a day ahead. */
+/**
+ * Removes the `session` members from `due`, for an account without files. A gateway that died after it had deleted a
+ * session, and before its files, has left such members, due up to a day later.
+ */
 export async function forgetSessions(redis: Redis, ref: string): Promise<void> {
   const due = keys.due(ref)
   let cursor = '0'

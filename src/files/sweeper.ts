@@ -1,6 +1,6 @@
 // Cleans up in the background: uploads that died, files that expired, objects whose deletion failed, files of deleted
-// sessions. Every gateway has a sweeper. It takes what is due for a time, so that one gateway does the work; when that
-// gateway fails or dies, the work becomes due again.
+// sessions. Every gateway has a sweeper. What one sweeper takes, the others leave alone for a time, so that one gateway
+// does the work; when that gateway fails or dies, the work becomes due again.
 
 import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
@@ -24,7 +24,7 @@ export interface SweeperOptions {
   readonly takenMs?: number
   /** A deletion that takes longer has failed. */
   readonly storeMs?: number
-  /** How long after an upload that died its object is looked for once more. */
+  /** How long after a dead upload was cleaned up its object is looked for once more. */
   readonly lookAgainMs?: number
   onProblem(problem: TaskProblem): void
 }
@@ -53,7 +53,7 @@ export class Sweeper {
     if (this.#options.everyMs > 0) this.#schedule()
   }
 
-  /** One round now. Resolves with how many things it has done; rejects where Redis can't be asked. */
+  /** Makes one round now. Resolves with how many things it has done; rejects where Redis can't be asked. */
   async sweep(): Promise<number> {
     const sweeping = this.#sweepAccounts()
     this.#running = sweeping.catch(() => undefined) // the caller gets the error

@@ -1,6 +1,6 @@
-// Reads a whole JSON request body. Bounded are its size, its time, its pace, and the memory of all bodies in flight, of
-// which each account has a share. More than 4 KiB is read only for a caller that `vouch` lets through. json/scan.ts
-// parses the bytes.
+// Reads a whole JSON request body. Its size, its time, its pace, and the memory of all bodies in flight are bounded;
+// each account has a share of that memory. More than 4 KiB is read only for a caller that `vouch` lets through.
+// json/scan.ts parses the bytes.
 
 import type { IncomingMessage } from 'node:http'
 import { discard, free } from '../sharing/discard.ts'
@@ -173,7 +173,8 @@ function readLarge(req: IncomingMessage, options: LargeBody): Promise<Buffer> {
       body = larger
     }
     chunk.copy(body, before)
-    // Node made it for this request alone. A large body leaves as much memory to the collector as it has itself.
+    // Node made the chunk for this request alone. Without this, a large body would leave as much memory to the
+    // collector as it takes itself.
     discard(chunk)
   }
   let vouched = expected !== undefined
@@ -242,7 +243,7 @@ function receive(req: IncomingMessage, receiver: Receiver): Promise<Buffer> {
   }
   const onClose = () => refuse(new ClientLeft('the client left within its request'))
   const onData = (chunk: Buffer) => {
-    const { length } = chunk // of which nothing is left once it is taken
+    const { length } = chunk // read now, because `take` frees the chunk
     try {
       const taken = take(chunk)
       if (taken === true) return onEnd()

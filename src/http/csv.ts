@@ -1,5 +1,6 @@
 // Answers as CSV (RFC 4180): UTF-8, commas, CRLF, a line of titles. Promises that a spreadsheet takes no text for a
-// formula, that numbers stay numbers, and that each text can be had back. Takes the memory of a piece, however long it is.
+// formula, that numbers stay numbers, and that each original text can be restored. An answer takes the memory of one
+// piece, however long it is.
 
 import { Readable } from 'node:stream'
 import type { Answer } from '../exchange.ts'
@@ -18,12 +19,15 @@ export async function* csvLines<Row>(
 ): AsyncGenerator<string> {
   yield line(columns.map(({ title }) => title))
   for await (const rows of pieces) {
-    // Also a piece without rows: when its reader has left, a generator ends only where it yields.
+    // Yields for a piece without rows, too: a generator whose reader has left can end only where it yields.
     yield rows.map((row) => line(columns.map(({ cell }) => cell(row)))).join('')
   }
 }
 
-/** A text that begins like this is a formula in some spreadsheet. Apostrophes before it count, so that one more of them can be told apart. */
+/**
+ * A text that begins like this is a formula in some spreadsheet. One with apostrophes before it matches, too: so
+ * whoever takes one apostrophe away has the original again.
+ */
 const formula = /^'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/
 
 /** Puts an apostrophe before what might be a formula: spreadsheets show such a text as it is. */

@@ -6,7 +6,7 @@ import { inTurns } from '../sharing/fair-turns.ts'
 
 const pieceBytes = 256 * 1024
 
-/** `ref` is of the account whose turns it takes. */
+/** `ref` names the account whose turns this takes. */
 export async function sha256InTurns(
   bytes: Buffer,
   { ref, encoding }: { readonly ref: string; readonly encoding: BinaryToTextEncoding },

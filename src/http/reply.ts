@@ -79,7 +79,7 @@ function contentOf(res: ServerResponse, x: Replying, options: ContentOptions): C
   }
 }
 
-/** A whole answer that the system has not taken at once waits for its reader. */
+/** Watches the reader of a whole answer that the system has not taken at once. */
 function watchUntaken(res: ServerResponse, limits: ReaderLimits): void {
   if (res.writableLength > 0 && !res.destroyed) watchReader(res, limits)()
 }
@@ -210,7 +210,7 @@ function errorHeaders(error: GatewayError, req?: IncomingMessage): Headers {
   return headers
 }
 
-/** No key opens the account page. */
+/** Errors of the account page, which a cookie opens and no key. */
 const ofThePage: ReadonlySet<string> = new Set(['not_logged_in', 'invalid_link'])
 
 function challenge({ code }: GatewayError, wasSent: boolean): string {
@@ -221,7 +221,7 @@ function challenge({ code }: GatewayError, wasSent: boolean): string {
 /** Up to this size, Node may read and drop an unread body, so that the connection can be used again. */
 const forgivenBytes = 64 * 1024
 
-/** Whether more of the request's body may still arrive than `forgivenBytes`. */
+/** Whether more than `forgivenBytes` of the request's body may still arrive. */
 function isMidBody({ headers, complete }: IncomingMessage): boolean {
   if (complete) return false
   if (headers['transfer-encoding'] !== undefined) return true

@@ -262,7 +262,7 @@ class HttpWire implements Wire {
   }
 }
 
-/** None for operators. */
+/** The share of memory that this answer's unread bytes count in; none for operators. */
 function unsentShare({ caller, route, ip }: Exchange, pools: Pools): Unsent | undefined {
   if (caller) return shareOf(pools.unsent, caller.ref)
   const isStranger = route.access === 'anybody'

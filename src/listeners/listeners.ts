@@ -26,9 +26,9 @@ export interface Listeners {
    */
   prepare(edition: Edition): () => void
   /**
-   * Is not ready from now on; after `shutdown_delay`, and once it has read what waited by then, refuses new work on the
-   * public port, lets running exchanges end, ends the rest after `drain` (in a supervisor after 5 s at most); then closes
-   * both listeners. When `hurry` fires, it ends the rest at once.
+   * The gateway is not ready from now on. After `shutdown_delay`, if there is one, it first takes the requests that
+   * wait by then. It refuses new work on the public port, lets running exchanges end, and ends the rest after `drain`
+   * (in a supervisor after 5 s at most); then it closes both listeners. When `hurry` fires, it ends the rest at once.
    */
   close(hurry?: AbortSignal): Promise<void>
 }
@@ -89,7 +89,8 @@ export async function openListeners(
       const waits = shutdownDelayMs > 0 && only !== 'admin'
       if (waits) await pause(shutdownDelayMs, undefined, { signal: hurry }).catch(() => undefined)
       const drainEndsAt = performance.now() + drainMs
-      // What a load balancer has sent before it noticed may wait, and it cannot send a large body to another gateway.
+      // Requests that a load balancer sent before it noticed may still wait. It cannot send a large body a second time,
+      // to another gateway.
       if (waits) await front.caughtUp(Math.min(drainMs / 2, catchUpMs), hurry)
       front.drain()
       await drained(shared.inside, drainEndsAt - performance.now(), hurry)
@@ -159,7 +160,10 @@ function noteRefusal({ metrics, log }: Gateway, error: GatewayError, id: string)
 
 /** How often the drain looks whether exchanges still run. */
 const lookMs = 20
-/** When the drain is over, it looks so often before it cuts what still runs: what has arrived while this process stood still is read first. */
+/**
+ * After the time of the drain, it looks this many times more before it cuts what still runs: so what arrived while this
+ * process stood still is read first.
+ */
 const lastLooks = 10
 /** The time, after the abort, for the terminal events to be written and the settlements to be sent. */
 const settlingMs = 5000

@@ -51,7 +51,9 @@ export async function openPort(
   return { servers, port }
 }
 
-/** With `reusePort`, a port that another program of this user shares would be no error. */
+/**
+ * Rejects when the port is taken. `reusePort` alone would not tell when another program of this user shares it, too.
+ */
 export async function ensureFree(host: string, port: number): Promise<void> {
   const server = createServer()
   try {

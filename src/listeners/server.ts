@@ -198,7 +198,9 @@ function clientRefusal(error: Error): GatewayError | undefined {
     : undefined
 }
 
-/** After so many turns of the loop without a new connection none waits, and what those before had sent is read. */
+/**
+ * After this many turns of the loop without a new connection, none waits, and what the earlier ones had sent is read.
+ */
 const quietTurns = 10
 
 /** Connections that still wait when the port closes are reset: a load balancer then cannot tell whether its request was served. */

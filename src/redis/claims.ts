@@ -17,7 +17,10 @@ export interface Claim {
     pointer: string,
     create: (words: ClaimWords) => Promise<T>,
   ): Promise<T>
-  /** `pointer` is given to the route's `replay` when the request is repeated: ids, at most 100 characters. */
+  /**
+   * The words that such a script takes. `pointer` has ids, at most 100 characters; the route's `replay` gets it when
+   * the request is repeated.
+   */
   words(pointer: string): ClaimWords
   /** Called at the exchange's end; does nothing when the claim is kept, or when another try has it by now. */
   release(): Promise<void>

@@ -1,5 +1,5 @@
-// The clients of Redis: of one server, of the primary that Sentinels name, of a Cluster. None sends a command twice and
-// none queues one while its server is away.
+// The clients of Redis: of one server, of the primary that Sentinels name, of a Cluster. None sends a command again
+// that may have run, and none queues one while its server is away.
 
 import { isIP } from 'node:net'
 import { Cluster, Redis as Single } from 'ioredis'
@@ -140,7 +140,7 @@ function sentinels(config: Extract<RedisConfig, { kind: 'sentinel' }>): RedisOpt
     ...(sentinelPassword !== undefined && { sentinelPassword }),
     ...(tls && { enableTLSForSentinelMode: true, sentinelTLS: tls }),
     sentinelCommandTimeout: 1000,
-    // Constant, so that the log has this error once.
+    // A constant pause, so that the error's text stays the same and the log has it once.
     sentinelRetryStrategy: () => 250,
     // The Sentinels tell when another server has become the primary: one that hangs keeps its connections open.
     failoverDetector: true,
@@ -154,18 +154,19 @@ function clusterOptions(nodes: RedisOptions): ClusterOptions {
     enableOfflineQueue: false,
     // It would send CLUSTER INFO through nodes that are just connecting. connect() waits for all primaries instead.
     enableReadyCheck: false,
-    // A command goes out again after MOVED, ASK and TRYAGAIN, which have changed nothing. When its connection is lost it
-    // may have run, and while slots have no node, callers wait for nothing.
+    // A command goes out again after MOVED, ASK and TRYAGAIN, which have changed nothing. It does not when its
+    // connection is lost, because it may have run, nor while its slot has no node, because the caller would wait in
+    // vain.
     maxRedirections: 16,
     retryDelayOnTryAgain: 50,
     retryDelayOnFailover: 0,
     retryDelayOnClusterDown: 0,
     clusterRetryStrategy: retryStrategy,
     clusterNodeRetryStrategy: retryStrategy,
-    // cluster.ts asks.
+    // cluster.ts asks for the slots.
     slotsRefreshInterval: 0,
     slotsRefreshTimeout: 500,
-    // Names stay names, for certificates.
+    // Names are not resolved here, because certificates are checked by name.
     dnsLookup: (name, done) => done(null, name),
   }
 }

@@ -8,9 +8,9 @@ import type { Cluster } from 'ioredis'
 type Node = ReturnType<Cluster['nodes']>[number]
 
 interface NodeEvents {
-  /** Every slot has a primary, and all primaries are reachable. Repeated at each event of `came`. */
+  /** Every slot has a primary, and all primaries are reachable, for the first time or again. `came` follows. */
   readonly ready: []
-  /** A primary was lost, while all were there. */
+  /** A primary was lost; before that, all were there. */
   readonly close: []
   /** With the node's address, host:port. */
   readonly error: [Error, string]
@@ -24,11 +24,11 @@ interface NodeEvents {
 
 const slots = 16_384
 /**
- * How often a Cluster is asked which node has which slots, beside at each MOVED: a node that hangs says nothing. The
- * `slotsRefreshInterval` of ioredis would go on for ever if the client is closed while it asks.
+ * How often a Cluster is asked which node has which slots, besides after each MOVED: a node that hangs says nothing.
+ * The `slotsRefreshInterval` of ioredis would go on for ever if the client is closed while it asks.
  */
 const askEveryMs = 1000
-/** The same, while it is not whole. */
+/** The same, while the Cluster is not whole. */
 const askBrokenEveryMs = 200
 
 export type ClusterNodes = ReturnType<typeof watchNodes>

@@ -1,5 +1,5 @@
-// The connections to Redis: one server, what Sentinels announce, or all primaries of a Cluster.
-// A connection never sends a command twice and never queues one while Redis is away; the caller decides what to do.
+// The connections to Redis: one server, what Sentinels announce, or all primaries of a Cluster. A connection never
+// sends a command again that may have run, and never queues one while Redis is away; the caller decides what to do.
 
 import type { EventEmitter } from 'node:events'
 import type { RedisConfig } from '../config/config.ts'
@@ -82,7 +82,10 @@ export async function connect(
   return nodes ? linkToNodes(nodes, shared) : linkTo(shared)
 }
 
-/** Any 64 slots of a Cluster: that one of eight primaries has none of them is as likely as one in 5,000. */
+/**
+ * Keys in some 64 slots of a Cluster. With eight primaries, a given one has none of these slots with a chance of 1 in
+ * 5,000.
+ */
 function probeKeysFor({ kind }: RedisConfig): readonly string[] {
   if (kind !== 'cluster') return [keys.accounts]
   return Array.from({ length: 64 }, (_, i) => keys.account(`probe${i}`))
@@ -125,7 +128,7 @@ function firstReady(
     }
     events.on('error', onError).on('ready', onReady)
     client.connect().catch((error: Error) => {
-      // Not even a socket could be made, for instance because a key is none.
+      // Not even a socket could be made, for instance because the text of a TLS key is no key.
       if (client.status === 'end' && error.message !== stopped) settle(() => reject(error))
     })
   })

@@ -16,7 +16,7 @@ export function createWrites() {
   let turn: PromiseWithResolvers<void> | undefined
   return {
     join({ stream }: Redis): void {
-      // Then each command is on the wire as soon as it is sent.
+      // Without joining, each command is on the wire as soon as it is sent.
       if (plain.has('redis-writes')) return
       const write = stream.write.bind(stream)
       let isCorked = false

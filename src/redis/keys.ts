@@ -5,7 +5,10 @@
 export const keys = {
   /** hash: id, name, status, plan, external_id, metadata, created_at, granted, spent, reserved, owed, waived, minute, requests, tokens, `open:<key id>` (open holds of that key), allowance, budget, `window` and `window:<key id>:<every>` (what budgets have used), archived and archived_last (journal entries in the store), suspended_at (ms; log-ins from before it are void), page_key (the id that all keys of the account page's playground have); of one that is deleted also closed_at, written_off (its books are closed), deleted_at (s) */
   account: (ref: string) => `{${ref}}:account`,
-  /** hash: id, name, hint, scopes, models, expires_at, revoked_at, created_at, last_used_at, rpm, tpm, concurrency, minute, requests, tokens, budget, budget_of (the key that it has replaced, with which it counts) */
+  /**
+   * hash: id, name, hint, scopes, models, expires_at, revoked_at, created_at, last_used_at, rpm, tpm, concurrency,
+   * minute, requests, tokens, budget, budget_of (the first key that it has replaced, with which it counts)
+   */
   key: (ref: string, hmac: string) => `{${ref}}:key:${hmac}`,
   /** hash: key id → hmac */
   keyList: (ref: string) => `{${ref}}:keys`,
@@ -62,7 +65,10 @@ export const keys = {
   deletedAccounts: 'deleted-accounts',
   /** zset, all scores 0: `<name>\0<account id>`; names that were given up stay, so readers compare */
   accountNames: 'account-names',
-  /** hash: `name:<name>` and `external:<external id>` → the account's id, and, until the account has the name, when (ms) it began to take it; names that were given up stay, so readers compare */
+  /**
+   * hash: `name:<name>` and `external:<external id>` → the account's id, and, while its row is being written, since
+   * when (ms) and by how many calls; names that were given up stay, so readers compare
+   */
   nameOwners: 'account-claims',
   /** hash: key id → ref */
   keyIds: 'key-ids',

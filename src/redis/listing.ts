@@ -12,7 +12,10 @@ export interface Rows<T> {
   readonly ref: string
   /** The zset with the ids. */
   readonly key: string
-  /** Reads in one flight, in the order of the ids. Returns fewer rows than ids when the next row has no room, but always at least one that exists. */
+  /**
+   * Reads in one round trip, in the order of the ids. Returns fewer rows than ids when the next row has no room, but
+   * always at least one that exists.
+   */
   read(ids: readonly string[], room: number): Promise<readonly Row<T>[]>
   /** Called with ids whose rows are gone; by default they are only removed from the zset. */
   forget?(ids: readonly string[]): Promise<unknown>
@@ -66,7 +69,7 @@ interface Walk extends Direction {
   readonly mostAFlight: number
 }
 
-/** Yields `cut` where rows of a flight had no room, and goes on with these rows. */
+/** Yields `cut` where rows of a round trip had no room, and goes on with these rows. */
 async function* walk<T>(
   redis: Redis,
   { key, read, forget = (gone) => redis.zrem(key, ...gone) }: Rows<T>,

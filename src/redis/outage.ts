@@ -34,7 +34,7 @@ export class RedisOutage {
   #isAway = false
   /** Until the first connection, every new reason is logged. */
   #wasUp = false
-  /** False while the newest loss of the connection was not logged. */
+  /** Whether the newest loss of the connection has been logged. */
   #isTold = true
   #reason = ''
   #refuses: string | undefined

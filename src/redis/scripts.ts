@@ -46,7 +46,10 @@ export interface Scripts<Words extends Readonly<Record<string, string>>> {
     keys: readonly string[],
     args: readonly Argument[],
   ): Promise<Reply<Words[Name]>>
-  /** Loads all scripts into Redis, so that no later call needs a second flight. Rejects also if Redis is lost meanwhile. */
+  /**
+   * Loads all scripts into Redis, so that no later call needs a second round trip. Rejects also if Redis is lost
+   * meanwhile.
+   */
   load(): Promise<void>
 }
 

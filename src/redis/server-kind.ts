@@ -1,5 +1,5 @@
-// What kind of server answers where gateway.yaml says that Redis is: where it is another kind than the file says, what
-// to write in its place.
+// Finds out what kind of server answers where gateway.yaml says that Redis is. If it is another kind than the file
+// says, tells what to write instead.
 
 import { isIP } from 'node:net'
 import type { RedisConfig } from '../config/config.ts'

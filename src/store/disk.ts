@@ -54,7 +54,10 @@ const temporaryFolder = '.tmp'
 /** Stands for the slash in a temporary file's name: no object name may contain it. */
 const slash = '%'
 
-/** Downloads on loopback, MiB/s: 64 KiB 650, 128 KiB 900, 256 KiB 850, 512 KiB 1600, 1 MiB 1600. Each takes two or three. */
+/**
+ * Downloads on loopback, MiB/s: 64 KiB 650, 128 KiB 900, 256 KiB 850, 512 KiB 1600, 1 MiB 1600. Each download takes two
+ * or three chunks of memory.
+ */
 const readChunkBytes = 512 * 1024
 
 /** Bytes of a stream that are taken ahead while the disk is still writing. */
@@ -172,7 +175,7 @@ async function publish(fresh: string, target: string): Promise<void> {
   await syncFolders(dirname(target), made ? dirname(made) : dirname(target))
 }
 
-/** From the file's folder up to the one that was there before: a new name is only safe with the folder that lists it. */
+/** Syncs all folders up to the one that was there before: a new name is only safe with the folder that lists it. */
 async function syncFolders(from: string, to: string): Promise<void> {
   for (let folder = from; ; folder = dirname(folder)) {
     const handle = await open(folder, 'r')
@@ -265,7 +268,7 @@ const lookEveryMs = 1000
 
 /**
  * Whether a file system has room for more files. The append-only file of Redis is mostly on the same one: a full file
- * system would stop all accounts. Bytes of one second may use up some of the reserve.
+ * system would stop all accounts. What arrives between two looks, in one second, may use up some of the reserve.
  */
 export class DiskRoom {
   readonly #folder: string

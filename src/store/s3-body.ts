@@ -33,7 +33,7 @@ export function bodyFrom(source: Readable, { idleMs }: S3BodyOptions): Readable 
       done(error)
     },
   })
-  // An error may come before the body is read; the reader gets it then.
+  // An error may come before anybody reads the body. The reader gets it later.
   body.on('error', () => undefined)
   const give = (cause: unknown) => void body.destroy(storageError(cause))
   source.on('data', (chunk: Buffer) => {

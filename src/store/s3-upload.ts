@@ -142,7 +142,7 @@ function outboxOf(calls: UploadCalls, wire: UploadWire): PartQueue {
     done.push(await wire.call(numbered.content, (cut) => calls.part(upload, numbered, cut)))
     part.clear()
   }
-  // Known before the wire has settled: it may have to be aborted.
+  // The id is set within the call, so that it is known when the wire has settled: the upload may have to be aborted.
   const created = () => wire.call(nothing, async (cut) => (wire.uploadId = await calls.create(cut)))
   return {
     async send(part, sent) {

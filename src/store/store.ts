@@ -20,7 +20,7 @@ export interface ObjectStore {
   read(name: string, range?: ByteRange): Promise<Readable>
   /** A missing object is no error. */
   remove(name: string): Promise<void>
-  /** Removes the object, and all that puts of it have left that were cut short (kill -9). */
+  /** Removes the object, and all that is left of puts of it that were cut short (kill -9). */
   abandon(name: string): Promise<void>
   /** Names that begin with the prefix, sorted by their UTF-16 units. */
   list(prefix: string): Promise<string[]>

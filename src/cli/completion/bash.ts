@@ -1,4 +1,5 @@
-// Completion for bash, also the old one of macOS: without a reply, bash completes names of files (`-o default`).
+// Completion for bash, also for the old one on macOS. With `-o default`, bash completes names of files when COMPREPLY
+// is empty.
 
 import { headsOf } from './completed.ts'
 import type { Completed } from './completed.ts'

@@ -20,7 +20,7 @@ export function headsOf(commands: readonly Completed[]): ReadonlyMap<string, rea
   return Map.groupBy(commands, ({ words }) => words[0])
 }
 
-/** What a head is, if it is no command itself. */
+/** The help text of a first word: the summary of its only command, else the second words that may follow it. */
 export function summaryOf([first, ...rest]: readonly Completed[]): string {
   if (!first || rest.length === 0) return first?.summary ?? ''
   return [first, ...rest].map(({ words }) => words[1] ?? '').join(', ')

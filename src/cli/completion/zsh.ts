@@ -60,7 +60,7 @@ function commandCase({ words, options, takesFiles }: Completed): string {
     ;;`
 }
 
-/** A colon ends the word. */
+/** One entry for _describe, which takes the first colon as the end of the word: colons in the help are escaped. */
 function described(word: string, help: string): string {
   return `'${`${word}:${help.replaceAll(':', String.raw`\:`)}`.replaceAll("'", String.raw`'\''`)}'`
 }

@@ -1,5 +1,6 @@
-// The part of `tollgate doctor` about the identity provider of the account page: does it call itself as the configuration
-// does, can it do what a log-in needs, does it lead back here, and does it know this client. Logs nobody in.
+// The part of `tollgate doctor` about the identity provider of the account page: does it name the issuer that is
+// configured, can it do what a log-in needs, does it accept our redirect address, and does it know this client. Logs
+// nobody in.
 
 import { boundedFetch, createProvider } from '../../portal/provider.ts'
 import type { Provider } from '../../portal/provider.ts'
@@ -28,7 +29,8 @@ export async function examineProvider(
 ): Promise<void> {
   const { oidc: settings, url } = portalSettings.of(config)
   if (!settings) return
-  // No call may outlive its check by much, or the command would not end; the check is to say first that there is no answer.
+  // No call may outlive its check by much, or the command would not end; the check has to report first that there is no
+  // answer.
   const provider = createProvider(settings, { timeoutMs: examination.limitMs + 100 })
   const redirectUri = `${pageOrigin(config).origin}/account/oidc/callback`
   const examined = { settings, provider, redirectUri, hasUrl: url !== undefined }
@@ -53,7 +55,7 @@ export async function examineProvider(
   await examination.check(`${name} client`, () => inventCode(examined, known))
 }
 
-/** What is wrong with its description, where that can be said better than by the error itself. */
+/** What is wrong with the provider's description, where that can be said better than by the error itself. */
 function discoveryFailure(error: unknown, { issuer }: OidcSettings): CheckOutcome {
   const cause = error instanceof GatewayError ? error.cause : undefined
   const about = cause instanceof Error ? cause.cause : undefined
@@ -76,7 +78,7 @@ function judgeName(metadata: Metadata, { issuer }: OidcSettings, tookMs: number)
   return warn(`issuer ${detail}: write ${metadata.issuer}`)
 }
 
-/** What of its description stands in the way of a log-in, and what may. */
+/** What in the provider's description prevents a log-in (fail), and what may prevent one (warn). */
 export function judgeAbilities(metadata: Metadata, settings: OidcSettings): CheckOutcome {
   const { scopes, client_secret: secret, issuer } = settings
   const endpoints = ['authorization_endpoint', 'token_endpoint', 'jwks_uri'] as const
@@ -116,7 +118,7 @@ async function readKeys({ jwks_uri = '' }: Metadata, signal: AbortSignal): Promi
   return ok(`${ofSigning.length} for signatures`)
 }
 
-/** As a browser begins a log-in: a provider refuses at once what it does not know. */
+/** Begins a log-in as a browser does: a provider refuses an unknown client or redirect address at once. */
 async function beginLogin(
   { provider, redirectUri, hasUrl, settings }: Examined,
   signal: AbortSignal,
@@ -135,7 +137,7 @@ async function beginLogin(
 
 const begun = { state: 'doctor', nonce: 'doctor', verifier: 'doctor'.repeat(8) }
 
-/** A provider that refuses the code alone knows the client. */
+/** Sends an invented code. A provider that objects only to the code knows the client. */
 async function inventCode(
   { provider, redirectUri }: Examined,
   { issuer }: Metadata,

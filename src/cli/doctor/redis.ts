@@ -160,7 +160,7 @@ function verdictOn({ detail, isCertain }: SettingFault): CheckOutcome {
 
 const mostNodeBytes = 1024
 
-/** Redis reserves as much, up to 4 KiB, when it makes the first entry of an account's journal. */
+/** Redis reserves this many bytes, 4 KiB at most, when it makes the first entry of an account's journal. */
 export function judgeNodes(bytes: string | undefined): CheckOutcome {
   if (bytes === undefined) return ok('the server does not tell its settings')
   const name = `stream-node-max-bytes ${bytes}`
@@ -183,10 +183,10 @@ interface Right {
   readonly args: readonly string[]
 }
 
-/** Of `return 1`. */
+/** The SHA-1 of the script `return 1`. */
 const scriptSha = 'e0e1f9fabfc9d4800c877a703b823ac0578ff8db'
 
-/** What the gateway does, with commands that change nothing. */
+/** What the gateway must be allowed to do, tried with commands that change no data. */
 const rights: readonly Right[] = [
   { rule: '+@read', command: 'zscore', args: [keys.accounts, 'nobody'] },
   { rule: '+@write', command: 'zadd', args: [keys.accounts, 'XX', '0', 'nobody'] },
@@ -195,7 +195,7 @@ const rights: readonly Right[] = [
   { rule: '+@scripting', command: 'eval', args: ['return 1', '0'] },
 ]
 
-/** Whether the server's ACL lets this user do what the gateway does. Any other refusal is for the other checks. */
+/** Whether the server's ACL lets this user do what the gateway does. Any other error is left to the other checks. */
 async function tryRights(client: Client): Promise<CheckOutcome> {
   for (const { rule, command, args } of rights) {
     const refusal = await client.call(command, ...args).then(() => '', reasonOf)

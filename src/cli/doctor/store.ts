@@ -121,7 +121,10 @@ interface Cutting {
   readonly seenMs: number
 }
 
-/** Acts like a client that leaves in the middle of an upload. First waits until the store lists the upload: otherwise it would prove nothing that nothing is left afterwards. */
+/**
+ * Acts like a client that leaves in the middle of an upload. First waits until the store lists the upload: otherwise
+ * finding nothing afterwards would prove nothing.
+ */
 async function cutShort(store: ObjectStore, cutting: Cutting): Promise<CheckOutcome> {
   const { name, size, signal, seenMs } = cutting
   const leaving = new AbortController()

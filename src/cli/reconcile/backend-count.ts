@@ -29,7 +29,7 @@ export interface BackendCount {
   readonly ignored: number
 }
 
-/** Of bad lines the first ones are shown. */
+/** How many bad lines are shown, from the first on. */
 const maxShown = 10
 
 export async function readBackendCount(file: string, options: CountOptions): Promise<BackendCount> {

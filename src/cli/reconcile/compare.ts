@@ -6,9 +6,9 @@ import type { DayCount, DayTally } from './tally.ts'
 export interface Compared {
   readonly day: string
   readonly model: string
-  /** `tokens` is the sum, where the backend's count has no more. */
+  /** `tokens` is the sum of both, for a backend that reports only the sum. */
   readonly count: 'prompt' | 'completion' | 'tokens'
-  /** Undefined if it has nothing of this day and model. */
+  /** Undefined if the backend has nothing of this day and model; the same for `ledger`. */
   readonly backend: number | undefined
   readonly ledger: number | undefined
   /** How much more the ledger has. */
@@ -16,7 +16,7 @@ export interface Compared {
   readonly parts: boolean
 }
 
-/** How far apart two numbers may be. */
+/** Whether two numbers are close enough. */
 export type Tolerance = (a: number, b: number) => boolean
 
 /** `1%` of the larger number, or `500` tokens. */
@@ -56,7 +56,7 @@ function order(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0
 }
 
-/** What the backend does not have is compared as the rest of its file is. */
+/** A sum that only the ledger has is compared in the same way as the rest of the backend's file. */
 function countsOf(backend: DayCount | undefined, isSplit: boolean): readonly Compared['count'][] {
   return (backend ? backend.split !== undefined : isSplit) ? ['prompt', 'completion'] : ['tokens']
 }

@@ -1,4 +1,4 @@
-// What the ledger has charged, by day and model: the admin API's sums, of days in UTC, or put together of hours for the
+// What the ledger has charged, by day and model: the admin API's sums, of days in UTC, or added up from hours for the
 // days of another time zone.
 
 import type { UsageList } from '../../ledger/usage.ts'
@@ -9,13 +9,15 @@ import type { Calendar } from './calendar.ts'
 import type { Models } from './models.ts'
 import { DayTally } from './tally.ts'
 
-/** The sums are kept for 400 days by day, and for 35 by hour (docs/money.md); those of the last of them may be gone in parts. */
+/**
+ * The sums are kept for 400 days by day, and for 35 by hour (docs/money.md); of the oldest days, a part may be gone.
+ */
 const keptDays = 398
 const keptDaysOfHours = 33
-/** All accounts are read for it. */
+/** Long, because the gateway reads all accounts for this answer. */
 const timeoutMs = 600_000
 const daySeconds = 86_400
-/** No clock is further from UTC. */
+/** No time zone is further from UTC than this. */
 const farthestSeconds = 14 * 3600
 
 /** The first day that the ledger has whole. */

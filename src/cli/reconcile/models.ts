@@ -1,5 +1,5 @@
 // Names of models: those of the gateway, and those by which its targets know them. What can't be told apart in a
-// backend's count is compared together, as two models that one target serves under one name.
+// backend's count is compared together, such as two models that one target serves under one name.
 
 /** As `GET /admin/targets` has it. */
 export interface NamedTargets {

@@ -1,4 +1,5 @@
-// One line of a backend's count: of CSV with a line of titles, or a JSON object. Says what is wrong with a line that is none.
+// One line of a backend's count: of CSV with a line of titles, or a JSON object. If a line is neither, says what is
+// wrong with it.
 
 import { field, parsed } from '../../http/json/field.ts'
 import { midnightOf } from './calendar.ts'

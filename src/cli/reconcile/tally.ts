@@ -9,7 +9,7 @@ export interface DayCount {
   readonly tokens: number
 }
 
-/** So many days and models take some tens of megabytes. */
+/** The most sums. This many take some tens of megabytes. */
 const maxSums = 100_000
 
 export class DayTally {
@@ -36,12 +36,12 @@ export class DayTally {
   }
 }
 
-/** A day has no spaces. */
+/** Unique, because a day has no spaces. */
 function nameOf(day: string, model: string): string {
   return `${day} ${model}`
 }
 
-/** As soon as one count is not split, the sum is not. */
+/** If one of the counts is not split, the sum is not split either. */
 function added(a: DayCount, b: DayCount): DayCount {
   const split = a.split &&
     b.split && {

@@ -201,7 +201,10 @@ function decodeParam(raw: string): string {
   return isUtf8(bytes) ? bytes.toString() : windows1252.decode(bytes)
 }
 
-/** The one loop of a form's bytes; it ends by: whole, too many, idle, too slow, client gone, stopped by others. */
+/**
+ * The one loop that reads a form's bytes. It ends when the form is whole, too large, idle or too slow, when the client
+ * leaves, or when others stop it.
+ */
 function pump(req: IncomingMessage, parser: Busboy, options: FormOptions): void {
   const { maxBytes, tooLarge, idleMs, rateBytes, stop } = options
   const { socket } = req

@@ -17,7 +17,7 @@ interface Source {
 }
 
 const sliceBytes = 8 * 1024 * 1024
-/** How much of a body may be no file: boundaries, headers of parts, fields. */
+/** How much of a body may be other than the file: boundaries, headers of parts, fields. */
 export const formBytes = 64 * 1024
 
 /** `bodyBytes`: the request's length, NaN where it is not known. */

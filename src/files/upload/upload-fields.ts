@@ -121,7 +121,7 @@ export function cleanFileName(written: string | undefined): string {
   return fit(shown) || 'file'
 }
 
-/** Browsers write these three, and only these, so (WHATWG HTML, multipart/form-data). */
+/** Browsers escape only these three characters, in this way (WHATWG HTML, multipart/form-data). */
 function unescapeQuotes(name: string): string {
   return name.replace(/%(?:22|0d|0a)/gi, (escape) => (escape === '%22' ? '"' : ''))
 }

@@ -84,7 +84,7 @@ export async function receiveUpload(
   try {
     return await receive(upload)
   } catch (error) {
-    // Only the first counts.
+    // Has no effect if `stop` was aborted before: the first cause stays the reason.
     stop.abort(error)
     await upload.out?.stored.catch(() => {}) // The same cause, or a consequence of it.
     throw stop.signal.reason

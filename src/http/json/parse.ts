@@ -39,7 +39,7 @@ export interface JsonParseOptions {
 export const maxMembers = 256
 /** Members of objects and entries of lists. A conversation of 5000 messages with calls of tools has 60,000. */
 export const maxItems = 100_000
-/** For whole numbers in lists: they are token ids, which take a tenth. OpenAI accepts 300,000 tokens in an embeddings request. */
+/** Whole numbers in lists: token ids take a tenth of the memory. OpenAI accepts 300,000 in an embeddings request. */
 export const maxIds = 1_000_000
 /** The longest key or number: each is read in one step. */
 const maxWordBytes = 4096

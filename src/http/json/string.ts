@@ -15,7 +15,7 @@ const shortBytes = 256
 const pieceBytes = 64 * 1024
 const quoteByte = 0x22
 const backslashByte = 0x5c
-/** After a backslash, an `u` begins six bytes: `\u0041`. */
+/** An escape with `u` has six bytes, its backslash included: `\u0041`. */
 const uByte = 0x75
 
 export class StringReader {
@@ -29,7 +29,7 @@ export class StringReader {
   #nextQuote = -1
   #nextBackslash = -1
 
-  /** Of a long string, pieces are kept until it has `keptChars`; in the rest, control characters are not refused. */
+  /** Of a long string, pieces are kept until it has `keptChars`; in the rest, control characters may pass. */
   constructor(text: Buffer, keptChars = Infinity) {
     this.#text = text
     this.#keptChars = keptChars
