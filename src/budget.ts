@@ -1,6 +1,6 @@
 // Budgets, as operators set and see them and as rows in Redis have them: what may be spent in a day, a week or a month.
-// An account or a key that has one has it in the field `budget` of its row. The windows that run now are in the account's
-// row, those of its keys too. lua/budgets.lua and lua/budget_charges.lua of the ledger count in them.
+// The field `budget` of an account's row or a key's row has its budget. The account's row has the running windows,
+// those of its keys too. lua/budgets.lua and lua/budget_charges.lua of the ledger count in them.
 
 export const everies = ['day', 'week', 'month'] as const
 
@@ -12,9 +12,9 @@ export interface TokenBudget {
   readonly every: Every
 }
 
-/** A budget with its window that runs. */
+/** A budget with its running window. */
 export interface BudgetState extends TokenBudget {
-  /** Charges, and what is held for requests that run. */
+  /** Charges, and what is held for running requests. */
   readonly used: number
   /** Unix seconds; null while no window runs: the next request begins one. */
   readonly renews_at: number | null
@@ -34,7 +34,10 @@ export const accountWindow = 'window'
 /** The beginning of the fields that have windows of keys' budgets. */
 export const keyWindows = `${accountWindow}:`
 
-/** The field with the window of a key's budget; the key may count with another one, which it replaces. */
+/**
+ * The field with the window of a key's budget. A key made by a rotation counts in the window of the first key that it
+ * goes back to: `keyId` is then the id of that one (`budget_of` in the key's row).
+ */
 export const keyWindow = (keyId: string, { every }: Pick<TokenBudget, 'every'>) =>
   `${keyWindows}${keyId}:${every}`
 

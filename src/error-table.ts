@@ -10,7 +10,6 @@ interface ErrorRow {
   readonly message: string
 }
 
-/** Makes rows of one type. `retry`: whether the same request may succeed later. */
 const rows =
   (type: string, retry = false) =>
   (status: number, message: string): ErrorRow => ({ status, type, retry, message })

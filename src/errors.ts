@@ -1,4 +1,5 @@
-// The error class of all refusals (error-table.ts), which only http/reply.ts turns into an answer.
+// GatewayError: the class of all refusals (their table is error-table.ts). Only http/reply.ts makes answers of them; in
+// a stream that has begun they are events.
 
 import { errorTable } from './error-table.ts'
 
@@ -27,7 +28,7 @@ export interface ErrorDetails {
   readonly shortage?: Shortage
   /** What is wrong with the configuration; goes to the operator. */
   readonly problems?: readonly object[]
-  /** How near the caller is to the limits a minute; http/reply.ts makes headers of it. */
+  /** How near the caller is to the limits per minute; http/reply.ts makes headers of it. */
   readonly limits?: LimitStates | undefined
   /** The caller that was refused, if the caller is known; for the log. */
   readonly caller?: RefusedCaller | undefined
@@ -38,7 +39,7 @@ export interface Shortage {
   readonly available: number
   readonly needed?: number
   readonly owed: number
-  /** Of a budget: Unix seconds. */
+  /** When the budget that is used up is renewed; Unix seconds. */
   readonly renews_at?: number
 }
 
@@ -48,7 +49,7 @@ export interface LimitState {
   readonly resetMs: number
 }
 
-/** Limits a minute, of an account and its key together; one that does not exist is missing. */
+/** Limits per minute, of an account and its key together; one that does not exist is missing. */
 export interface LimitStates {
   readonly requests?: LimitState | undefined
   readonly tokens?: LimitState | undefined
@@ -107,7 +108,7 @@ export function asGatewayError(thrown: unknown): GatewayError {
 
 /** The message of what was thrown; of several failures, the messages of all. */
 export function messageOf(thrown: unknown): string {
-  // Such as one refusal for each address of a host.
+  // Node throws one when a host has several addresses and none can be reached, with an error for each.
   if (thrown instanceof AggregateError) return thrown.errors.map(messageOf).join('; ')
   if (thrown instanceof SuppressedError) {
     return `${messageOf(thrown.suppressed)}; ${messageOf(thrown.error)}`

@@ -129,7 +129,10 @@ export interface Outcome {
   readonly clientLeft: boolean
   /** Whether a backend request was fully sent: if so, a client that leaves or cancels owes at least the prompt. A failure before any content costs nothing. */
   readonly backendAsked: boolean
-  /** The answer came to its end: the JSON is whole; or each choice that came has finished; or the gateway has cut it as if at its length. True also for an answer without a backend, unless it failed. */
+  /**
+   * The answer came to its end: the JSON is whole; or each choice that came has finished; or the gateway has cut it as
+   * if it had reached its length. True also for an answer without a backend, unless it failed.
+   */
   readonly complete: boolean
   /** The ledger cut the output: the money of its hold was used up, or the ledger no longer knows the hold. */
   readonly cut: boolean
@@ -190,7 +193,10 @@ export type Answer =
   | {
       readonly status: number
       readonly headers: Readonly<Record<string, string>>
-      /** Writes the body. That of a generation resolves when its work has ended, not when its client has left; one that is only read resolves at either. */
+      /**
+       * Writes the body. The body of a generation resolves when its work has ended, even if the client has left before.
+       * The body of a stream that is only read also resolves when the client has left.
+       */
       stream(out: StreamOut): Promise<void>
     }
   | {

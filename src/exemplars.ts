@@ -1,11 +1,11 @@
 // Exemplars of several processes: beside a bucket of a histogram, the newest request that is in it. prom-client makes them
 // for each process (metrics.ts), and drops them when it joins what the processes have counted.
 
-/** As prom-client has them, whose types know no exemplars. */
+/** A sample of prom-client, whose types do not know exemplars. */
 interface BucketSample {
   readonly labels: Readonly<Record<string, string | number>>
   readonly metricName?: string
-  /** With the ids of a request, and its value. `timestamp` is in seconds. */
+  /** Has the ids of a request, and its value. `timestamp` is in seconds. */
   exemplar?: { readonly timestamp: number } | null | undefined
 }
 

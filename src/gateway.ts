@@ -91,7 +91,7 @@ export interface RunningGateway extends Gateway {
   readonly listeners: Listeners
   /** For the workers of a supervisor; undefined where Redis is not embedded. */
   readonly redisSocket: string | undefined
-  /** Both steps of a reload, for a worker. */
+  /** For a worker: prepares a reload, which the worker then commits or drops. */
   prepareReload(): Promise<PreparedReload>
   /** Serves on for `shutdown_delay`. Then refuses new work, lets streams end for `drain`, or until `hurry` fires, settles everything, closes. */
   close(hurry?: AbortSignal): Promise<void>
@@ -267,7 +267,7 @@ async function openRedis(config: Config, { log, undo, role }: Opening): Promise<
   }
   const redis = await connect(config.redis, { embeddedSocket, log })
   undo.defer(() => redis.close())
-  // Once for all workers. An answer that does not come is no reason not to start.
+  // Asked once, not by each worker. The gateway starts even if Redis does not answer.
   if (role?.is !== 'worker') await warnOfSettings(redis.client, log).catch(() => undefined)
   return redis
 }

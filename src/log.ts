@@ -11,7 +11,7 @@ export interface Log {
   error(fields: object, message: string): void
   /** From now on this text is masked, too. */
   hide(secret: string): void
-  /** The text with what must not be written masked: for what is told elsewhere. */
+  /** Returns the text with all secrets masked: for texts that go elsewhere than into the log. */
   masked(text: string): string
   /** Changes what is written and masked; texts that are not among `secrets` are no longer masked. */
   adjust(options: Pick<LogOptions, 'level' | 'secrets'> & Partial<Pick<LogOptions, 'format'>>): void
@@ -80,8 +80,8 @@ export function withoutSecrets(text: string, secrets: readonly string[]): string
 }
 
 /**
- * The texts to mask, each also as it is escaped in a line, because a line is JSON. The longest first: one may begin another,
- * whose rest would be left.
+ * The texts to mask, each also as it is escaped in a line, because a line is JSON. The longest first: if one text is
+ * the beginning of another, masking the shorter one first would leave the rest of the longer one.
  */
 function hiding(secrets: readonly string[]): ReadonlyMap<string, string> {
   const long = new Set(secrets.filter(({ length }) => length >= leastSecret))

@@ -36,7 +36,7 @@ for (const out of [process.stdout, process.stderr]) {
 }
 
 const isStart = argv[0] === undefined || argv[0] === 'start' || argv[0].startsWith('--config')
-// Until start.ts listens for SIGHUP, it would end the process. On a terminal it should.
+// SIGHUP would end the process until start.ts listens for it. On a terminal it should.
 if (isStart && !process.stdout.isTTY) process.on('SIGHUP', () => undefined)
 const io = {
   stdin: process.stdin,
@@ -50,5 +50,5 @@ const io = {
 }
 const { run } = await import('./cli/run.ts')
 process.exitCode = await run(isStart && argv[0] !== 'start' ? ['start', ...argv] : argv, io)
-// All is closed and written, and what a plugin or a provider of spans has left open must not keep the process.
+// All is closed and written. What a plugin or a provider of spans has left open must not keep the process alive.
 if (isStart) process.exit()

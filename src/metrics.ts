@@ -12,7 +12,10 @@ import {
 import type { Aggregator } from 'prom-client'
 import { addExemplars } from './exemplars.ts'
 
-/** How a scrape may want them. Only OpenMetrics has exemplars: beside a bucket, the last request that was in no smaller one. */
+/**
+ * The formats that a scrape may ask for. Only OpenMetrics has exemplars: each bucket of a histogram shows the newest
+ * request whose value fell into this bucket and into no smaller one.
+ */
 export type MetricsFormat = 'text' | 'openmetrics'
 
 export const contentTypes = {
@@ -31,8 +34,8 @@ export type Metrics = ReturnType<typeof createMetrics>
 
 export function createMetrics(version: string) {
   const registry = new Registry<typeof contentTypes.openmetrics>()
-  // Else no histogram would take exemplars. Below it is one for text again: making OpenMetrics of it would change the names
-  // of its counters.
+  // Histograms take exemplars only if their registry is for OpenMetrics. At the end of this function the registry
+  // becomes one for text: made into OpenMetrics here, its counters would get other names.
   registry.setContentType(contentTypes.openmetrics)
   const registers = [registry]
   const counter = <L extends string>(name: string, help: string, ...labelNames: L[]) =>
@@ -207,14 +210,14 @@ export function createMetrics(version: string) {
 /** All metrics of a process, as it can send them to another. */
 export type MetricsJson = Awaited<ReturnType<Registry['getMetricsAsJSON']>>
 
-/** One of several processes' metrics: sums, but for gauges of which a sum would mean nothing. */
+/** Joins the metrics of several processes: sums, except for gauges whose sum would mean nothing. */
 export async function joinMetrics(parts: readonly MetricsJson[]): Promise<MetricsJson> {
   const joined = await AggregatorRegistry.aggregate([...parts]).getMetricsAsJSON()
   addExemplars(joined, parts)
   return joined
 }
 
-/** Of either format: prom-client's types hold a registry to one. */
+/** A registry for either format: prom-client's types allow a registry only one. */
 type AnyRegistry = Pick<
   Registry,
   'getMetricsAsJSON' | 'metrics' | 'getSingleMetric' | 'removeSingleMetric'

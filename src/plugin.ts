@@ -59,7 +59,7 @@ export interface Gateway extends Shown {
   reload(cause: string): Promise<readonly Change[]>
   /** Called once when the gateway closes, after the drain, last one first: for what outlives a configuration (lasting.ts). */
   atEnd(close: () => Promise<void>): void
-  /** Of a supervisor. */
+  /** Undefined where there are no workers, and in a worker. */
   readonly workers?: Workers
   /** `name` is an id or an alias. */
   findModel(name: string): Model | undefined

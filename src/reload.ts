@@ -54,7 +54,10 @@ export interface PreparedReload {
   drop(): void
 }
 
-/** How long the end waits, after the drain, for a reload that still loads or sets up plugins: it may not take over any more. */
+/**
+ * How long `close` waits, after the drain, for a reload that still loads or sets up plugins. Such a reload no longer
+ * takes over.
+ */
 const turnMs = 5000
 
 const unchanged = { commit: () => undefined, drop: () => undefined }
@@ -63,9 +66,9 @@ const unchanged = { commit: () => undefined, drop: () => undefined }
 export class Editions {
   readonly listeners: Listeners
   readonly #options: EditionsOptions
-  /** Also those that are prepared, or refused, and whose plugins are not closed yet. */
+  /** All editions whose plugins are not closed yet, also those that are prepared or were refused. */
   readonly #alive: Set<Edition>
-  /** Those whose plugins are being set up. */
+  /** Configurations whose plugins are being set up. */
   readonly #opening = new Set<Config>()
   #current: Edition
   #turn: Promise<unknown> = Promise.resolve()
@@ -77,7 +80,7 @@ export class Editions {
     this.listeners = listeners
   }
 
-  /** Rejects with what a plugin has thrown, or because the ports can't be opened; then nothing stays. */
+  /** Rejects with what a plugin has thrown, or because the ports can't be opened; nothing is left open then. */
   static async open(
     first: Gateway,
     own: readonly Plugin[],
@@ -250,7 +253,7 @@ type Reread = Exclude<Awaited<ReturnType<Load>>, { readonly problems: unknown }>
 
 function problemOf(error: unknown, { config, position }: Reread, log: Log): Problem {
   const path = error instanceof PluginRefusal ? ['plugins', error.plugin] : []
-  // A plugin may have put a key into it.
+  // A plugin may have put a secret into its message.
   const message = log.masked(messageOf(error))
   return { file: config.file, ...position(path), path, message }
 }

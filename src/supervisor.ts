@@ -1,5 +1,5 @@
-// A gateway of several processes: this one has what there is one of (the data folder, the embedded Redis, the admin
-// port), and keeps workers that serve clients. Without workers none of this is loaded.
+// A gateway of several processes: this process has what exists only once (the data folder, the embedded Redis, the
+// admin port), and keeps workers that serve clients. Without workers none of this is loaded.
 
 import cluster from 'node:cluster'
 import { flushCompileCache } from 'node:module'
@@ -39,7 +39,7 @@ export interface Supervisor extends RunningGateway {
 
 /** How long a worker may take to read a configuration and set up its plugins. */
 const reloadMs = 20_000
-/** So long a reload waits for workers that are starting with the old files. */
+/** How long a reload waits for workers that are starting with the old files. */
 const startingMs = 5000
 /** How long a worker may take to say how it is. */
 const answerMs = 2000
@@ -81,7 +81,7 @@ export async function startSupervisor(
   cluster.setupPrimary({
     exec: fileURLToPath(new URL('tollgate.cjs', import.meta.url)),
     args: ['start', '--config', file],
-    // The log is whole lines of stdout; what else a worker says goes out as it is.
+    // A worker's log comes on stdout, which `Fleet` forwards in whole lines. Its stderr goes out as it is.
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
     serialization: 'advanced',
   })
@@ -89,7 +89,8 @@ export async function startSupervisor(
     const { drainMs, shutdownDelayMs } = gateway.current.config
     return fleet.stop(shutdownDelayMs + drainMs + settlingMs)
   })
-  // The workers find what this process has compiled; each one would else need Node's TypeScript compiler, which takes 18 MB.
+  // The workers find what this process has compiled. Otherwise each would need Node's TypeScript compiler, which takes
+  // 18 MB.
   await import('./worker.ts')
   flushCompileCache()
   collectStartGarbage()
@@ -136,10 +137,10 @@ function workersOf(fleet: Fleet, { count, counts, files }: WorkersParts): Worker
   }
 }
 
-/** Resolves with the workers that can take it, also those that begin to serve meanwhile. */
+/** Resolves with the workers that can take the configuration, also those that begin to serve meanwhile. */
 async function prepareAll(fleet: Fleet, contents: FileContents): Promise<readonly FleetMember[]> {
   const asked = new Set<FleetMember>()
-  // The commit would end those that are starting: with one reload soon after the other, they would never serve.
+  // The commit would end workers that are still starting: if reloads follow each other quickly, they would never serve.
   const starting = fleet.members.filter((member) => isOutdated(member, contents))
   await soon(Promise.allSettled(starting.map(({ started }) => started)), startingMs)
   for (;;) {
@@ -147,7 +148,7 @@ async function prepareAll(fleet: Fleet, contents: FileContents): Promise<readonl
     if (others.length === 0) return [...asked]
     for (const member of others) asked.add(member)
     const answers = others.map((member) => prepareOne(member, contents))
-    // A worker that still prepares could not drop it.
+    // Waits for all: a worker that still prepares a configuration could not drop it.
     await Promise.allSettled(answers)
     const problems = (await Promise.all(answers)).find((one) => one.length > 0)
     if (!problems) continue
@@ -156,7 +157,10 @@ async function prepareAll(fleet: Fleet, contents: FileContents): Promise<readonl
   }
 }
 
-/** A worker that dies meanwhile is no fault of the configuration. One that hangs is ended; one that only takes long is not. */
+/**
+ * A worker that dies meanwhile is no fault of the configuration. One that hangs is ended. If one only takes too long,
+ * the reload fails.
+ */
 async function prepareOne(
   { channel, worker }: FleetMember,
   contents: FileContents,
@@ -179,8 +183,9 @@ function isOutdated({ startedWith }: FleetMember, contents: FileContents): boole
 }
 
 /**
- * Ends a worker that does not answer, and one that was just starting, with the old files, when the others were asked to
- * prepare: the one that takes its place has the new ones.
+ * Tells the workers that have prepared to take the configuration over. Ends those that do not answer, and those that
+ * were still starting, with the old files, when the others were asked to prepare: their successors start with the new
+ * files.
  */
 async function commitAll(
   fleet: Fleet,

@@ -25,7 +25,7 @@ if (Number(major) >= 24) {
   process.exitCode = 1
 }
 
-/** Undefined if there is none, or if it is this one. */
+/** The Node that `npm ci` has brought; undefined if there is none, or if this process runs it. */
 function broughtNode() {
   try {
     const node = realpathSync(join(__dirname, '../node_modules/.bin/node'))
@@ -39,7 +39,8 @@ function broughtNode() {
 function runUnder(node) {
   const child = spawn(node, [__filename, ...process.argv.slice(2)], { stdio: 'inherit' })
   for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
-  // A terminal sends it to both, and a second one would not wait for streams.
+  // A terminal sends SIGINT to both processes. Sent on from here as well, it could count as a second one, and that ends
+  // the gateway without waiting for streams.
   process.on('SIGINT', () => {})
   child.on('error', ({ message }) => {
     console.error(`tollgate: ${node} cannot be started: ${message}`)
@@ -53,7 +54,10 @@ function runUnder(node) {
   })
 }
 
-/** Node runs what it finds there. So it must be a folder that no other user of this machine can write to, as Node's own choice is not. */
+/**
+ * Node runs the code that it finds in this folder. So no other user of this machine may be able to write to it; the
+ * folder that Node would choose does not ensure that.
+ */
 function cacheFolder() {
   const uid = process.getuid?.()
   const folder = process.env.NODE_COMPILE_CACHE ?? join(tmpdir(), `tollgate-cache-${uid}`)

@@ -30,9 +30,9 @@ export async function runWorker(io: Io): Promise<number> {
     io.stderr.write(`tollgate: ${taskVariable} is set, and the supervisor has gone\n`)
     return exit.failed
   }
-  // Else Node would end the process as soon as the supervisor has gone, before anything is settled.
+  // Otherwise Node would end the process as soon as the supervisor has gone, before anything is settled.
   if (cluster.worker) cluster.worker.exitedAfterDisconnect = true
-  // It is meant for the supervisor, and comes here when it is sent to all processes of a group.
+  // SIGHUP is meant for the supervisor. It comes here, too, when it is sent to all processes of a group.
   process.on('SIGHUP', () => undefined)
   const ending = Promise.withResolvers<void>()
   io.signal?.addEventListener('abort', () => ending.resolve())
@@ -75,7 +75,7 @@ export async function runWorker(io: Io): Promise<number> {
     serving.gateway = gateway
     const { address, port: listened } = gateway.listeners.public
     const place = { address, port: listened } satisfies ListenedAt
-    // A supervisor that does not take it knows nothing of this process, so nobody would ever end it.
+    // If the supervisor does not answer this, it does not know this process, and nobody would ever end it.
     await channel.ask('ready', place).catch(() => orphaned.abort())
     await ending.promise
     await gateway.close(orphaned.signal)
@@ -90,7 +90,7 @@ export async function runWorker(io: Io): Promise<number> {
   }
 }
 
-/** Where a change of the file needs a restart, with the values that the other workers run with. */
+/** Keys whose change needs a restart get the values that the other workers run with. */
 function asRunning<T extends Shown & { readonly config: Config }>(
   loaded: T,
   { running }: WorkerTask,
@@ -124,7 +124,7 @@ function answerers(serving: WorkerState, drain: () => void) {
       try {
         const prepared = await preparing
         if (serving.preparing === preparing) serving.prepared = prepared
-        // The supervisor has not waited for it.
+        // The supervisor no longer waits for this reload.
         else prepared.drop()
         return []
       } catch (error) {

@@ -28,7 +28,7 @@ export interface Connections {
   close(): void
 }
 
-/** Most servers close after 5 s, hosted ones after minutes. */
+/** How long a connection may be idle. Most servers close one after 5 s, hosted ones after minutes. */
 export const idleMs = 60_000
 
 export function agentsFor(options: DialOptions): Connections {

@@ -1,19 +1,20 @@
-// Keeps requests away from a target that fails. Closed: all requests go through. After so many failures in a row it
-// opens, and for the cool-down no request goes through. Then one does, the probe: content closes the breaker, a failure
-// opens it again. The first cool-down lasts a second, because most failures are short; each next one lasts twice as
-// long, up to the bound. Where no other target can be asked, a second is enough after each probe that has failed.
+// Keeps requests away from a target that fails. Closed: all requests go through. After a number of failures in a row it
+// opens, and during the cool-down no request goes through. Then one does, the probe: content closes the breaker, a
+// failure opens it again. The first cool-down lasts a second, because most failures are short; each next one lasts
+// twice as long, up to the bound. Where no other target can be asked, a second is enough after each failed probe.
 //
 //   closed ── failures in a row ──▶ open ── cool-down ──▶ half-open ── the probe fails ──▶ open
 //      ▲                                                      └──── the probe has content ──▶ closed
 //
 // A failure that the request may have caused counts only once a second account has one, too, or once the same request
-// has succeeded elsewhere: otherwise a customer could shut a target for all others. Nor can a customer keep it half-open by
-// probes that say nothing: after one of them, its next ones keep no other account out. Times are ms of `performance.now()`.
+// has succeeded elsewhere: otherwise a customer could shut a target for all others. A probe may also end without saying
+// anything (as when its client leaves). Once an account has sent such a probe, its further probes keep no other account
+// out: otherwise a customer could keep the breaker half-open. Times are ms of `performance.now()`.
 
 export interface BreakerSettings {
-  /** So many in a row open it. */
+  /** This many failures in a row open it. */
   readonly failures: number
-  /** The longest. */
+  /** The longest cool-down. */
   readonly coolDownMs: number
 }
 
@@ -23,13 +24,13 @@ export class Breaker {
   readonly #settings: () => BreakerSettings
   #failures = 0
   #openedAt: number | undefined
-  /** When the probe was sent that is under way. */
+  /** When the probe that is under way was sent. */
   #probedAt: number | undefined
-  /** The account whose request it is. */
+  /** The account that sent the probe. */
   #prober = ''
-  /** Accounts whose probe has said nothing, since the breaker was closed. */
+  /** Accounts with a probe that ended or hung without saying anything, since the breaker was last closed. */
   readonly #silent = new Set<string>()
-  /** The number of the newest one. */
+  /** The number of the newest probe. */
   #probe = 0
   /** How many probes have failed or hung since the last success. */
   #lostProbes = 0
@@ -80,7 +81,10 @@ export class Breaker {
     this.#silent.add(this.#prober)
   }
 
-  /** The request has content, and its answer may still fail: then the next cool-down is as long as if it had not. */
+  /**
+   * The request has content, which closes the breaker. The answer may still fail: then the next cool-down is as long as
+   * if there had been no content.
+   */
   answered(probe: number): void {
     if (probe > 0) this.#close()
   }
@@ -90,7 +94,7 @@ export class Breaker {
     if (this.#openedAt !== undefined && probe === 0) return
     this.#close()
     this.#lostProbes = 0
-    // What becomes of a probe that still runs counts as of any other request.
+    // A probe that still runs counts from now on as any other request.
     this.#probe++
   }
 
@@ -122,7 +126,10 @@ export class Breaker {
     this.#silent.clear()
   }
 
-  /** Whether this account has to wait for the probe that is under way: not for the probe of an account whose probes have said nothing before, unless this account's own have said nothing, too. */
+  /**
+   * Whether this account has to wait for the probe that is under way. It need not wait for an account whose earlier
+   * probes have said nothing, unless the same is true of its own.
+   */
   #isProbedFor(account: string): boolean {
     if (this.#probedAt === undefined) return false
     return !this.#silent.has(this.#prober) || this.#silent.has(account)

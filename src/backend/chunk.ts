@@ -70,7 +70,7 @@ export function readChunk(data: string, found: (text: string) => void = () => un
   return reading.chunk
 }
 
-/** So many tokens take 2 ms. */
+/** This many JSON tokens are read in 2 ms. */
 const tokensATurn = 50_000
 
 /** The same for megabytes, in pieces, one a turn of the event loop: 30 MiB at once take 200 ms. */

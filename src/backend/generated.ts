@@ -7,7 +7,7 @@ import type { Chunk } from './chunk.ts'
 /** Counts tokens of decoded text; in the gateway this is countText in tokens/count-pieces.ts. */
 export type Count = (text: string) => Promise<number>
 
-/** Whoever pays for the output wants to know when there is so much of it. */
+/** Tells whoever pays for the output when it has reached a size. */
 export interface Alarm {
   /** Rough tokens; may be changed at any time. */
   at: number
@@ -20,13 +20,22 @@ const spokenBytesPerToken = 200
 const keptChars = 64 * 1024
 /** A rope of slices keeps every chunk that they came from in memory; a flat string of this length, joined from them, does not. */
 const flatChars = 1024
-/** So much of the newest text stands for all that came since the last sample: about 250 tokens, 0.3 ms. As much is at hand, except just after text was let go of, and the tokenizer takes it in one turn. */
+/**
+ * The longest sample: this much of the newest text stands for all that came since the last sample. It is about 250
+ * tokens, which the tokenizer counts in one turn, in 0.3 ms. This much text is kept, except just after text was
+ * released.
+ */
 const sampleLength = 1000
-/** A sample may begin in the middle of a word, which adds a token, a large error in a few words. So a sample has at least this length, and begins in text that was counted before, if that is still kept. */
+/**
+ * The shortest sample. A sample may begin in the middle of a word, which adds a token: a large error in a few words.
+ * Where less text is new, the sample begins in text that was counted before, if that is still kept.
+ */
 const leastSample = 256
 /** A sample is taken when the text has grown by this part of it. */
 const growth = 1 / 8
-/** So many slices may wait for the tokenizer; when a backend is faster than the tokenizer, further slices are estimated. */
+/**
+ * At most this many slices wait for the tokenizer; when a backend is faster than that, further slices are estimated.
+ */
 const waitingSlices = 4
 
 export class Generated {
@@ -39,7 +48,7 @@ export class Generated {
   /** As it came, bytes and escapes. */
   #length = 0
   #countedLength = 0
-  /** The estimate for checkpoints: tokens up to here, and for each further byte. */
+  /** The estimate for checkpoints: `#gaugedTokens` up to `#gaugedLength`, then `#density` for each further byte. */
   #gaugedLength = 0
   #gaugedTokens = 0
   #density = 1 / 4
@@ -118,7 +127,10 @@ export class Generated {
     return Math.max(textTokens, this.#idsBeside) + this.#idsAlone + audio
   }
 
-  /** The end of the text that was not let go of. Does not begin in the middle of a character or of a simple escape: either would count as several tokens. */
+  /**
+   * The end of the text that is still kept. Does not begin in the middle of a character or of a simple escape: either
+   * would count as several tokens.
+   */
   #newest(length: number): string {
     const kept = (this.#flat.at(-1) ?? '') + this.#recent
     let from = Math.max(0, kept.length - length)

@@ -1,5 +1,6 @@
-// GET of a target, for who asks how it is: with the headers and the credential of a request, on a connection of its own
-// that closes with the answer. Redirects are not followed. Not by forward.ts, because http-proxy-3 is set up for POST.
+// A GET to a target, to ask how it is: with the headers and the credential of a request, on a connection of its own
+// that closes with the answer. Redirects are not followed. forward.ts can't do it, because http-proxy-3 is set up for
+// POST there.
 
 import type { IncomingMessage } from 'node:http'
 import { http } from '../node-http.ts'

@@ -1,6 +1,7 @@
 // The active checks of targets that have a `health_check`: a GET at intervals, one at a time for each target, by each
-// process for itself. So many failures in a row make a target unhealthy, so many passes make it healthy again. A target
-// that loads its model has neither failed nor passed. Of an answer a few KiB are read, redirects are not followed.
+// process for itself. `fails` failures in a row make a target unhealthy, `passes` passes in a row make it healthy
+// again. A target that loads its model has neither failed nor passed. A few KiB of an answer are read; redirects are
+// not followed.
 
 import { isDeepStrictEqual } from 'node:util'
 import type { IncomingMessage } from 'node:http'
@@ -108,7 +109,7 @@ class HealthCheck {
     this.#wait(settings.intervalMs * (1 - jitter + 2 * jitter * random()))
   }
 
-  /** Until the next check has its answer. */
+  /** The target counts as loading until the next check has its answer. */
   #loads(): void {
     const { state, settings } = this.#checked
     this.#inRow = 0

@@ -7,7 +7,9 @@ export class Pattern {
   #before = ''
   #behind = ''
 
-  /** The one text of a chunk that else equals the learnt one, still JSON-escaped; undefined for any other chunk. */
+  /**
+   * The one text of a chunk that otherwise equals the learnt one, still JSON-escaped; undefined for any other chunk.
+   */
   textOf(data: string): string | undefined {
     const from = this.#before.length
     const to = data.length - this.#behind.length

@@ -1,5 +1,5 @@
-// The connections to backends, by address: a reload makes new targets, and those with the same address go on with the
-// connections that are there.
+// The connections to backends, by address, CA and connect time-out: a reload makes new targets, and those with the same
+// three go on with the connections that are there.
 
 import type { Config, Model, Target } from '../config/config.ts'
 import type { Connections } from './agents.ts'

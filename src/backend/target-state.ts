@@ -12,7 +12,9 @@ export class TargetState {
   target: Target
   /** Requests under way. */
   open = 0
-  /** Its active check says so (health-check.ts): it is only asked where no target of its model is well. */
+  /**
+   * Its active check has found it unhealthy (health-check.ts): it is asked only where no target of its model is well.
+   */
   isUnhealthy = false
   readonly breaker: Breaker = new Breaker(() => this.target.breaker)
   #loadsUntil = -Infinity
@@ -28,7 +30,7 @@ export class TargetState {
     return this.#loadsUntil > performance.now()
   }
 
-  /** To be called when it has said so; `forMs` is how long that is believed. */
+  /** Called when it has said that it loads; `forMs` is how long that is believed. */
   loads(forMs: number = loadingMs): void {
     this.#loadsUntil = Math.max(this.#loadsUntil, performance.now() + forMs)
   }

@@ -1,8 +1,9 @@
-// Which target of a model is asked: of those that are not known to fail, those of the lowest priority; of these, two are
-// drawn by weight, and the less busy one is asked, so that a slow target gets less. Where all are full, requests wait. Where
-// all are known to fail, one whose breaker is open is tried once a second, and one that fails its check is asked. Knows what is under way at each target in this process, and outlives a
-// configuration: a target whose address, model and credential stay the same keeps its state. Decides nothing about when
-// to go on to another target.
+// Which target of a model is asked: of those that are not known to fail, those of the lowest priority; of these, two
+// are drawn by weight, and the less busy one is asked, so that a slow target gets less. Where all are full, requests
+// wait. Where all are known to fail, one whose breaker is open is tried once a second, and one that only fails its
+// health check is asked. This file knows what is under way at each target in this process, also after a reload: a
+// target whose address, model, headers and credential stay the same keeps its state. It does not decide when to go on
+// to another target.
 
 import type { Model, Target } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
@@ -51,7 +52,10 @@ export class Seat {
     this.#candidates.model.serve()
   }
 
-  /** The target has answered as it should. This or one of the next four is called once; else the attempt was ended by somebody else. */
+  /**
+   * The target has answered as it should. One of `succeeded`, `refused`, `failed`, `suspected` and `loads` is called
+   * for an attempt, or none, when somebody else has ended it. Only the first call counts.
+   */
   succeeded(): void {
     if (!this.#judge()) return
     this.#candidates.prove()
@@ -118,7 +122,10 @@ export class Candidates {
     return this.#left.length > 0
   }
 
-  /** A seat at the target to ask next; undefined when there is none now. It may have the room that the seat before it leaves. */
+  /**
+   * A seat at the target to ask next; undefined when there is none now. `before` is the seat of the attempt that has
+   * failed: its place is given up first, so the new seat may take it.
+   */
   next(before?: Seat): Seat | undefined {
     if (!before) this.model.serve()
     before?.leave()
@@ -132,7 +139,7 @@ export class Candidates {
     // A second, and not `waitMs`: a probe that is under way may close the breaker long before the next probe is due.
     if (this.waitMs > 0) throw new GatewayError('upstream_unavailable', { retryAfterMs: 1000 })
     const { account, model } = this
-    // The time is one for all waits of a generation, and so is the place in the line.
+    // All waits of a generation share one time limit, and one place in the line.
     const until = (this.#waitsUntil ??= performance.now() + model.model.queue.waitMs)
     const since = this.#since
     const waiting = model.line.wait({ account, since, signal, until, take: () => this.#take() })
@@ -170,7 +177,10 @@ export class Candidates {
     )
   }
 
-  /** All targets of the model are to be left alone now. Then each may be asked all the same; one whose breaker is open, once a second. */
+  /**
+   * Whether all targets of the model should be left alone now. They are then asked all the same; one whose breaker is
+   * open, once a second.
+   */
   #isLastResort(): boolean {
     return this.#all.every((state) => state.waitMs(this.account) > 0)
   }

@@ -20,7 +20,7 @@ export interface MeterOptions {
   readonly count: Count
   /** What each choice may generate; a backend that generates far more is detected. 0: no bound. */
   readonly outputPerChoice?: number
-  /** So many tokens of the prompt may come again in all answers together (`echo`). */
+  /** At most this many tokens of the prompt come again, in all answers together (`echo`). */
   readonly echoed?: number
   /** The backend was asked to report with every chunk what it has used so far. */
   readonly isContinuous?: boolean
@@ -173,7 +173,7 @@ export class Meter {
     return Array.from({ length: choices }, (_, i) => i).filter((i) => !this.#ended.has(i))
   }
 
-  /** By the tokenizer, the backend generated more than twice its bound and 64 tokens. It must be stopped. */
+  /** The tokenizer counts more than `runawayAt` of the bound, plus `echoed`: the backend must be stopped. */
   get overran(): boolean {
     return this.#overran
   }
@@ -189,7 +189,7 @@ export class Meter {
     return this.#generated.gauge()
   }
 
-  /** The same without a count, for a checkpoint: by the report if it covers all that came, else by samples. Never more than may be generated. */
+  /** The usage so far, for a checkpoint: as reported if that covers all, else by samples; within the bound. */
   soFar({ promptTokens }: { promptTokens: number }): Used {
     const counted = this.#isSaid ? 0 : this.#all(this.#generated.gaugedTokens)
     const used = this.#usedWith(counted, promptTokens)
@@ -270,7 +270,7 @@ export class Meter {
 
   readonly #keep = (piece: string): void => this.#generated.add(piece)
 
-  /** `roughTokens` is far too high when each event has one character. So a suspicion is checked with the tokenizer, and again a quarter later. */
+  /** With one character an event, `roughTokens` is far too high: so count exactly, and again a quarter later. */
   #checkBound(): void {
     this.#nextCheck = Math.ceil(this.roughTokens * 1.25)
     const bound = runawayAt(this.#maxTokens) + (this.#options.echoed ?? 0)

@@ -1,5 +1,5 @@
-// The requests that wait until a target of a model has room: bounded, fair by account, each for a bounded time. Who finds
-// no room is told when to come back, by the rate at which the line moved.
+// The requests that wait until a target of a model has room: bounded, fair by account, each for a bounded time. A
+// request that finds no room is told when to come back, by the rate at which the line moved.
 
 import type { Model } from '../config/config.ts'
 import { GatewayError } from '../errors.ts'
@@ -31,7 +31,7 @@ export class WaitingLine {
   readonly #settings: () => Model['queue']
   readonly #queue = new FairQueue<Waiting>()
   #servedAt: number | undefined
-  /** A moving mean of the ms between two that were served, while others waited. */
+  /** A moving mean of the ms from one served request to the next, while others waited. */
   #gapMs: number | undefined
 
   constructor(settings: () => Model['queue']) {
@@ -68,7 +68,7 @@ export class WaitingLine {
         refuse: end,
       }
       signal.addEventListener('abort', onAbort)
-      // However the line became empty: nobody was served since, because nobody waited.
+      // The time in which nobody waited must not count as a gap between two served requests.
       if (this.#queue.size === 0) this.#servedAt = undefined
       if (signal.aborted) end(signal.reason)
       else if (!this.#makeRoom(account)) end(this.#refusal())
@@ -102,7 +102,7 @@ export class WaitingLine {
     this.#servedAt = now
   }
 
-  /** The client is to come back when those that wait now will have been served. */
+  /** Tells the client to come back when those that wait now will have been served. */
   #refusal(): GatewayError {
     const { waitMs } = this.#settings()
     const gapMs = this.#gapMs

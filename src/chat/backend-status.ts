@@ -16,11 +16,11 @@ const busy = new Set([503, 529])
 /** A proxy in front of the backend has waited in vain: 504, and 524 of Cloudflare. */
 const late = new Set([504, 524])
 
-/** The cause of an error that a backend's status is. */
+/** The `cause` of a GatewayError that was made from a backend's status. */
 class BackendStatus extends Error {
   override readonly name = 'BackendStatus'
   readonly status: number
-  /** It says that it loads its model. */
+  /** The backend says that it loads its model. */
   readonly isLoading: boolean
 
   constructor(status: number, isLoading: boolean) {
@@ -73,7 +73,7 @@ export function relayedRefusal(
   throw errorFor(status, headers, { isLoading, generates })
 }
 
-/** The status that an error names which came after a 200; 500 when it names none. */
+/** The status that an error names, if the error came after a 200; 500 when it names none. */
 export function statusOfError(data: string): number {
   const error = isErrorBody(data) ? field(parsed(data), 'error') : undefined
   const said = [field(error, 'code'), field(error, 'status')].map(Number)

@@ -49,7 +49,10 @@ export class Deadline {
     else parent.addEventListener('abort', this.#onParent, { once: true })
   }
 
-  /** Of the request to one target; `asking` may make another. Its reason is a GatewayError, or a ClientLeft. */
+  /**
+   * Aborts the request to one target; `waiting` and `asking` may make a new one. Its reason is a GatewayError, or a
+   * ClientLeft.
+   */
   get signal(): AbortSignal {
     return this.#controller.signal
   }
@@ -111,7 +114,12 @@ export class Deadline {
     this.#depart(reason, this.cancel)
   }
 
-  /** When the request has to end because the client has left or has cancelled, or for any reason while the answer is paused, `listener` is called instead: it reads what has come, and then calls `cancel`, unless the answer has ended. Of an answer that is read late, because its socket rests between reads (pacing.ts), `listener` is called for every reason once the first content has come. */
+  /**
+   * `listener` is called in place of an abort when data may still be unread: when the client has left or has cancelled,
+   * and, for any reason, while the answer is paused. It reads what has come, then calls `cancel`, unless the answer has
+   * ended. With `isReadLate` (the socket rests between reads, pacing.ts) it is also called for any reason once the
+   * first content has come.
+   */
   onDepart(listener: (reason: unknown) => void, isReadLate = false): void {
     this.#onDepart = listener
     this.#isReadLate = isReadLate
@@ -145,7 +153,9 @@ export class Deadline {
   }
 }
 
-/** The wait for what was sent lasts at most so long, and ends when so many turns of the event loop brought nothing. */
+/**
+ * `untilQuiet` waits at most this long. It ends earlier when this many turns of the event loop in a row bring nothing.
+ */
 const quietMs = 100
 const quietTurns = 3
 

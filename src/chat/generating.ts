@@ -38,11 +38,11 @@ export interface Generation extends GenerationOptions {
   readonly candidates: Candidates
   /** The target that is asked, or was asked last. */
   target: Target
-  /** Of the target's answer. */
+  /** Meters the target's answer. */
   meter: Meter
   /** The target's answer, when its headers have come. */
   backend: BackendAnswer | undefined
-  /** At the target, when its answer's headers have come. */
+  /** The seat at the target, when its answer's headers have come. */
   seat: Seat | undefined
   /** `performance.now()` when the target's request had gone out whole; 0 before. */
   sentAtMs: number

@@ -145,7 +145,7 @@ function refuseLookalike(
   throw new GatewayError('invalid_json', { param: at, message })
 }
 
-/** An address, a list of them, or an object that is a part in a part. */
+/** Reads an address, a list of addresses, or an object that holds one. */
 function readAddresses(value: unknown, { at, found }: MediaSpot): void {
   if (typeof value === 'string') return readAddress(value, { at, found })
   if (isObject(value)) return readPart(value, { at, found })

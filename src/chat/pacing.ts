@@ -5,7 +5,7 @@
 import type { Socket } from 'node:net'
 import type { BackendAnswer } from '../backend/forward.ts'
 
-/** So long a backend may take to close its answer after [DONE], so that the connection can be used again. */
+/** How long a backend may take to close its answer after [DONE], so that the connection can be used again. */
 const closingMs = 1000
 
 export class Pacing {
@@ -19,7 +19,7 @@ export class Pacing {
   /** `restMs` 0: no rests. */
   constructor(backend: BackendAnswer, restMs: number) {
     this.#backend = backend
-    // The answer gives its socket up when it ends.
+    // Kept here, because the answer gives its socket up when it ends.
     this.#socket = backend.stream.socket
     this.#restMs = restMs
   }
@@ -32,7 +32,7 @@ export class Pacing {
   rest(): void {
     if (this.#restMs === 0 || this.#isResting || this.#isHurried) return
     this.#isResting = true
-    // After each read, http starts the socket in a tick of its own, which is due before this one.
+    // After each read, http resumes the socket in a tick of its own. That one is due first, so the pause holds.
     process.nextTick(this.#pause)
     this.#timer = setTimeout(this.#goOn, this.#restMs)
   }

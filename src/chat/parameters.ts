@@ -24,7 +24,7 @@ export interface ParameterRow {
 
 type Rest = Pick<ParameterRow, 'why' | 'check'>
 
-/** `named` has the rest of each row by its names, in one text, since there are many. */
+/** Makes rows of one way. A key of `named` has a row's names, separated by spaces; its value is the rest of the row. */
 function rows(
   way: Way,
   endpoints: readonly Endpoint[],

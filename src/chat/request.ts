@@ -20,7 +20,7 @@ import { countChoices, estimatePrompt } from '../tokens/estimate.ts'
 import { writeStreamOptions } from './parameter-bounds.ts'
 import { judgeBody, parameterNames, refusalFor } from './parameter-check.ts'
 
-/** Has all that admission needs to know: it is what its exchange wants. */
+/** Has all that admission needs to know, so a route can set it as the `want` of its exchange. */
 export interface ChatRequest extends Omit<Want, 'sessionId' | 'messageId'> {
   readonly row: EndpointRow
   readonly stream: boolean
@@ -32,7 +32,10 @@ export interface ChatRequest extends Omit<Want, 'sessionId' | 'messageId'> {
   expected(
     grantedPerChoice: number | undefined,
   ): Pick<MeterOptions, 'outputPerChoice' | 'choices' | 'tries' | 'echoed'>
-  /** The body for a target, in pieces, its output bounded to what was granted: without metering, to what client and model allow. */
+  /**
+   * The body for a target, in pieces. Its output is bounded by what was granted; without metering, by what client and
+   * model allow.
+   */
   bodyFor(target: Target, x: Pick<Exchange, 'grantedPerChoice' | 'caller'>): readonly Buffer[]
   /** To be called when no target will be asked any more. Releases the parsed values; and the bytes of a body of more than a megabyte, once its prompt is counted and if the body is sent. Returns how many bytes are kept. */
   forgetBody(backend: { readonly isSent: boolean }): number
@@ -83,7 +86,7 @@ export function parseChatRequest(
     mostPrompt: mostPrompt(estimate.most, row, model),
     countPrompt: (effort) => counted ?? countPrompt(there(known), effort),
     outputPerChoice,
-    // Nothing is generated that only the backend sees, or that only echoes the prompt.
+    // True when all that is generated is sent, as it is generated: no hidden tries or reasoning, no echo of the prompt.
     isSeenAsItComes: stream && tries === 1 && !echoes && !model.hiddenReasoning,
     fields: { prompt: row.required, bound: row.generates ? maximum.field : undefined },
     refusal: refusalFor(judged, model),
@@ -201,9 +204,9 @@ function editsFor(scan: JsonScan, target: Target, { bound, stream, name, ref }: 
 }
 
 /**
- * Keeps the prefix caches of accounts apart: vLLM and SGLang share cached prompts only between requests of one salt. The
- * same for all requests of an account, on every gateway; nobody can tell the account from it. Keyed with the credential
- * of the target, the one secret that gateway and backend have in common.
+ * Keeps the prefix caches of accounts apart: vLLM and SGLang share cached prompts only between requests of one salt.
+ * All requests of an account have the same salt, on every gateway, and nobody can tell the account from it. Its HMAC is
+ * keyed with the credential of the target, the one secret that gateway and backend have in common.
  */
 function saltOf({ key = '' }: Target, ref: string): string {
   return createHmac('sha256', key).update(`cache_salt:${ref}`).digest('base64url')

@@ -13,7 +13,7 @@ export interface WholeAnswer {
   wasted(): Wasted
 }
 
-/** At most so many times `maxBytes` are read, to find the usage. */
+/** To find the usage, at most this many times `maxBytes` are read. */
 const readOn = 16
 const headBytes = 1024 * 1024
 const tailBytes = 64 * 1024

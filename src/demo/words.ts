@@ -1,4 +1,5 @@
-// What the demo model says, and how it counts: a word with the space before it is a token, a sign too. Pure functions.
+// What the demo model says, and how it counts: up to 12 characters of a word, with the space before them, are a token;
+// so is a sign. Pure functions.
 
 import { createHash } from 'node:crypto'
 import { field } from '../http/json/field.ts'

@@ -1,5 +1,6 @@
-// The bodies of requests as JSON Schemas: of the schema that checks them where there is one, of the table of parameters
-// where a body goes to a backend, else of the fields below, which the fuzz compares with the parser.
+// The bodies of requests as JSON Schemas. They are made from the schema that checks the body, where there is one; from
+// the table of parameters, where the body goes to a backend; else from the fields below, which the fuzz compares with
+// the parser.
 
 import type { EndpointRow } from '../config/endpoints.ts'
 import { z } from '../config/schema.ts'
@@ -36,7 +37,7 @@ export function zodBody(schema: z.ZodType, io: 'input' | 'output' = 'input'): Js
   return rest
 }
 
-/** Of the parameters that the gateway itself reads. */
+/** The schemas of the parameters that the gateway itself reads. */
 const schemas: Readonly<Record<string, (why: string) => JsonSchema>> = {
   stream: (why) => ({ type: ['boolean', 'null'], description: why }),
   stream_options: (why) => ({ type: ['object', 'null'], description: why }),

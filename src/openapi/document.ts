@@ -72,7 +72,7 @@ export function openapi(isOn: (plugin: string) => boolean, cookie: string): Json
   }
 }
 
-/** What the rest of a path is. */
+/** The name of the parameter that `*` stands for. */
 const restOf = (path: string) => (path.startsWith('/account/') ? 'file' : 'id')
 
 /** `/v1/models/*` as `/v1/models/{id}`. */

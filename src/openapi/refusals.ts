@@ -62,7 +62,7 @@ export function refusalsOf({ access, body, repeats, codes = {} }: Operation): Re
   return byStatus({ ...Object.fromEntries(shared.map((code) => [code, ''])), ...codes })
 }
 
-/** A code that stands in the table of errors under several statuses has that of a refusal. */
+/** Groups codes by the status that error-table.ts has for each. */
 export function byStatus(codes: Codes): Refusals {
   const known = (Object.keys(errorTable) as ErrorCode[]).filter((code) => codes[code] !== undefined)
   const named = known.map((code) => [code, codes[code] ?? ''] as const)

@@ -62,7 +62,7 @@ const counted = lasting(() => ({
   refusedAccounts: new Map() satisfies Levels,
 }))
 
-/** An account may be refused as often as so many of its keys: fewer keys than that cannot shut out its others. */
+/** An account may be refused as often as this many of its keys: fewer keys than that cannot shut out its others. */
 const keysOfAccount = 10
 
 const keyless: ReadonlySet<Route['access']> = new Set(['anybody', 'admin-token', 'cookie'])
@@ -102,9 +102,10 @@ function hooksOf(x: Exchange, parts: AuthParts): Hooks {
       x.caller = { ...key, scope: scopeOf(x.route) }
     },
     vouch: identify,
-    // On a metered route, the script that makes the hold also identifies the caller: this saves a flight.
+    // On a metered route, the script that makes the hold also identifies the caller: this saves a round trip to Redis.
     identify: isLeftToMetering(x.route, gateway) ? undefined : identify,
-    // A body that was read for a repetition is forgotten then, and the limits may still refuse.
+    // A repetition forgets its body at this point (idempotency.ts). The limits may still refuse it, so its size is
+    // noted.
     answered: () => void (forgottenBytes = x.body.length),
     refuse(error) {
       const bodyBytes = Math.max(x.body.length, forgottenBytes)

@@ -1,7 +1,7 @@
-// Limits requests a minute that make no hold: those of routes without one, and repeated sends, which only read. For a
-// request with a hold, the script that makes it counts, and a refused request does not count. Here a refused request
-// counts too, but only with a valid key: so a client with an invented key cannot use up the requests of another account.
-// In shadow mode nothing is refused, but noted.
+// Limits, per minute, the requests that make no hold: those of routes without one, and repeated sends, which only read.
+// For a request with a hold, the script that makes it counts, and a refused request does not count. Here a refused
+// request counts too, but only with a valid key: so a client with an invented key cannot use up the requests of another
+// account. In shadow mode nothing is refused; what would have been refused is noted.
 
 import { noKeys } from '../config/schema.ts'
 import type { Exchange } from '../exchange.ts'
@@ -32,7 +32,7 @@ export const limits: Plugin = {
     }
     return {
       begin(x) {
-        // The account page has an allowance of its own: looking at it must not cost requests of the API.
+        // The account page has a limit of its own: looking at it must not use up requests of the API.
         if (x.route.access === 'cookie') return undefined
         const identify = async () => {
           if (!x.caller) return

@@ -153,7 +153,6 @@ function resultOf(outcome: Outcome): 'complete' | 'aborted' | 'failed' {
   return isOurs || isGivenUp(outcome) ? 'aborted' : 'failed'
 }
 
-/** Whether the client left or cancelled. */
 function isGivenUp({ clientLeft, error }: Outcome): boolean {
   return clientLeft || error?.code === 'message_cancelled'
 }

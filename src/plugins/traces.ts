@@ -34,9 +34,9 @@ const schema = z.strictObject({
     ),
 })
 
-/** So long the file may take to load: a start or a reload that waits for it has to end. */
+/** How long the file may take to load: a start or a reload that waits for it has to end. */
 const loadMs = 10_000
-/** So long the provider may take to send its last spans when the gateway ends. */
+/** How long the provider may take to send its last spans when the gateway ends. */
 const shutdownMs = 5000
 
 export const traces: Plugin<z.infer<typeof schema>> = {
@@ -65,7 +65,10 @@ interface Making {
   readonly tolerate: ReturnType<typeof tolerance>
 }
 
-/** What a provider throws costs a span, and no request: it is told as what a `done` throws, which the lifecycle catches. */
+/**
+ * An error that the provider throws costs a span, not a request. It is counted and logged like an error of a `done`,
+ * which the lifecycle catches.
+ */
 function tolerance({ metrics, log }: Gateway) {
   return <T>(work: () => T): T | undefined => {
     try {
@@ -99,7 +102,10 @@ class Trace {
   readonly #span: Span
   readonly #context: Context
   #attempt: Span | undefined
-  /** Unix ms at `performance.now()` 0, by the clock of now: so all times of a trace fit together. */
+  /**
+   * The Unix time in ms at which `performance.now()` was 0, by the clock at the beginning of the trace: so all times of
+   * a trace fit together.
+   */
   readonly #epochMs = Date.now() - performance.now()
   /** How many attempts have failed when the present one begins. */
   #failed = 0
@@ -110,7 +116,8 @@ class Trace {
     const { api, tracer } = making
     const caller = contextOf(x, api)
     const root = api.ROOT_CONTEXT
-    // What the router has refused has none, and a path of the client's making must not be a name.
+    // A request that the router has refused has no route. Its path is the client's choice, and must not become a span's
+    // name.
     const route = x.route.path.startsWith('/') ? x.route.path : undefined
     const attributes = {
       'http.request.method': x.method,
@@ -151,7 +158,7 @@ class Trace {
     const operation = operationOf(this.#x.route.path)
     const attributes = {
       'gen_ai.operation.name': operation,
-      // Of the interface: nobody knows which server answers.
+      // The provider of the interface: nobody knows which server answers.
       'gen_ai.provider.name': 'openai',
       'gen_ai.request.model': facts.model ?? '',
       ...(want?.sessionId !== undefined && { 'gen_ai.conversation.id': want.sessionId }),
@@ -166,7 +173,7 @@ class Trace {
     )
   }
 
-  /** The attempt before another one. */
+  /** Ends the span of an attempt that has failed and is followed by another. */
   #endFailed(): void {
     const { failed = [] } = this.#x.facts
     const last = failed.length > this.#failed ? failed.at(-1) : undefined
@@ -230,7 +237,7 @@ function failureIn({ status, error, clientLeft }: Outcome) {
   return { type: String(status), isServers: status >= 500 }
 }
 
-/** Version ff is none. Of version 00 nothing may follow the flags, of a later one only more parts. */
+/** There is no version ff. In version 00 nothing may follow the flags; in later versions only further parts may. */
 const traceparent = /^(?!ff|00.{54})[\da-f]{2}-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})(?:-.*)?$/
 
 /** The span of the caller, whose trace is continued. */

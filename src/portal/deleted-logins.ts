@@ -1,6 +1,6 @@
 // Deleted accounts of log-ins, remembered for a time: without this, whoever has the account deleted and logs in again
-// would be given the starting balance and the allowance of the window once more, as often as that is done. Kept are an
-// HMAC that nobody can undo without the admin token, and numbers; neither a name nor which account it was.
+// would be given the starting balance and the allowance of the window once more, as often as that is done. It keeps
+// numbers, and an HMAC that nobody can undo without the admin token; no name, and not which account it was.
 
 import { createHmac } from 'node:crypto'
 import type { Config } from '../config/config.ts'

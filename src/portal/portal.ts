@@ -1,7 +1,7 @@
-// Who is in on the account page: portal links, which let in once, and log-ins, which a cookie stands for. Redis has only
-// hashes of both. A log-in ends after 12 h without use, after 7 days, when the customer logs out, and when the account is
-// suspended. An account has only so many: a further one ends the oldest. With a log-in end the keys of the playground that it
-// has. Knows no HTTP.
+// Who is in on the account page: portal links, which let in once, and log-ins, which a cookie stands for. Redis has
+// only hashes of both. A log-in ends after 12 h without use, after 7 days, when the customer logs out, and when the
+// account is suspended. An account has a bounded number of log-ins: a further one ends the oldest. A log-in's keys of
+// the playground end with it. Knows no HTTP.
 
 import { GatewayError } from '../errors.ts'
 import { keys } from '../redis/keys.ts'

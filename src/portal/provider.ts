@@ -41,7 +41,10 @@ export interface ProviderOptions {
 
 const knownMs = 3_600_000
 const againMs = 5000
-/** How long a log-in waits for news of a provider that is known already, and a log-out for those of any. */
+/**
+ * How long a log-in waits for news of a provider that is known already, and how long a log-out waits for what any
+ * provider says of itself.
+ */
 const newsMs = 1000
 const maxAnswerBytes = 1024 * 1024
 
@@ -144,7 +147,10 @@ async function discovery(settings: OidcSettings, timeoutMs: number): Promise<Con
     })
 }
 
-/** The library makes milliseconds of it again, and a timer takes no 16,100.000000000002. */
+/**
+ * The library turns the seconds back into milliseconds. A timer refuses 16,100.000000000002, so such a time is rounded
+ * up to a whole second.
+ */
 function secondsOf(ms: number): number {
   const seconds = ms / 1000
   return Number.isInteger(seconds * 1000) ? seconds : Math.ceil(seconds)
@@ -164,12 +170,12 @@ export const boundedFetch: CustomFetch = async (url, options) => {
   return new Response(Buffer.concat(pieces), { status, headers })
 }
 
-/** Whatever a browser or a provider brings that is not as it should be. */
+/** Refuses a log-in because something that the browser or the provider has sent is wrong. */
 function refused(cause: unknown): never {
   throw new GatewayError(isAway(cause) ? 'login_unavailable' : 'login_refused', { cause })
 }
 
-/** Whether the provider did not answer, or only that it cannot. fetch throws a TypeError when there is no answer. */
+/** Whether the provider gave no answer, or only a 5xx. fetch throws a TypeError when there is no answer. */
 function isAway(error: unknown): boolean {
   if (error instanceof TypeError || codeOf(error) === 'OAUTH_TIMEOUT') return true
   const answer = error instanceof Error && error.cause instanceof Response ? error.cause : error

@@ -16,7 +16,7 @@ function originIn(text: string): string | undefined {
   return url?.href === `${url?.origin}/` ? url?.origin : undefined
 }
 
-/** Its scheme counts: a `blob:` or `javascript:` URL can have any origin in it. */
+/** The scheme is checked, because a `blob:` or `javascript:` URL can have any origin in it. */
 function webUrl(text: string): URL | undefined {
   const url = URL.parse(text)
   const isWeb = url?.protocol === 'https:' || url?.protocol === 'http:'
@@ -27,7 +27,7 @@ const origin = z
   .string({ error: originHelp })
   .refine((text) => originIn(text) !== undefined, { error: originHelp })
 
-/** Or http on loopback. */
+/** https, or http on loopback. */
 function isHttps(text: string): boolean {
   const url = URL.parse(text)
   return url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback(url.hostname))
@@ -86,7 +86,7 @@ const oidc = z.strictObject({
 
 export type OidcSettings = z.output<typeof oidc>
 
-/** With what all external ids begin that log-ins make. */
+/** The beginning of all external ids that log-ins make. */
 export function issuerPart({ issuer }: Pick<OidcSettings, 'issuer'>): string {
   return issuer.slice(0, 200)
 }

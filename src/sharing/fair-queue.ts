@@ -43,8 +43,8 @@ export class FairQueue<T> {
   }
 
   /**
-   * Makes room for one of this account: takes out the newest item of the account that has most, if `account` has fewer even
-   * with one more.
+   * Makes room for one more item of `account`: takes out the newest item of the account that has most, but only if
+   * `account` would still have fewer items than that one.
    */
   displace(account: string): T | undefined {
     let most: readonly [string, T[]] | undefined

@@ -16,7 +16,7 @@ export interface Effort {
   readonly wholeBytes: number
   readonly samples: number
   readonly sampleBytes: number
-  /** So many standard errors are added to what samples say. */
+  /** This many standard errors are added to what samples say. */
   readonly errors: number
 }
 
@@ -27,10 +27,13 @@ export const thorough: Effort = {
   sampleBytes: 1024,
   errors: 3,
 }
-/** For a checkpoint: about 2 ms, and as often too low as too high, by 2 % (standard deviation; 3 % with samples half as long). */
+/**
+ * For a checkpoint: about 2 ms. Too low as often as too high, with a standard deviation of 2 % (3 % with samples half
+ * as long).
+ */
 export const quick: Effort = { wholeBytes: 8192, samples: 16, sampleBytes: 512, errors: 0 }
 
-/** So much of the samples is counted in one turn of the event loop. */
+/** This much of the samples is counted in one turn of the event loop. */
 const turnBytes = 1024
 /** One token can hold dozens of one of these in a row, but at most 8 of any other character. */
 const cheapInRuns = new Uint8Array(256)
@@ -154,7 +157,7 @@ const escaped = /\\(u[0-9a-fA-F]{4}|[^u])/g
 const messageHead = /\{\s*"role"\s*:\s*"(\w{1,16})"\s*,\s*"content"\s*:\s*"/g
 const partHead = /\{\s*"type"\s*:\s*"text"\s*,\s*"text"\s*:\s*"/g
 
-/** How much looks like the beginning of a message, or of a part of one. */
+/** How many places look like the beginning of a message, or of a part of one. */
 export function headsIn(json: string): { readonly messages: number; readonly parts: number } {
   const count = (head: RegExp) => json.match(head)?.length ?? 0
   return { messages: count(messageHead), parts: count(partHead) }

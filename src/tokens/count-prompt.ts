@@ -52,13 +52,13 @@ function textsOf({ body, members, facts }: KnownPrompt): readonly PromptPiece[] 
 function hasOnlyMessages(body: Buffer, member: Member, { messages, parts }: PromptFacts): boolean {
   const json = body.subarray(member.valueStart, member.valueEnd)
   if (!hasMore(json, '"role"', messages) && !hasMore(json, '"text"', 2 * parts)) return true
-  // The words may be a message's content or a tool's name. To look closer takes too long for more.
+  // The words may also be a message's content or a tool's name. In a longer text, a closer look takes too long.
   if (json.length > countedBytes) return false
   const heads = headsIn(json.toString('latin1'))
   return heads.messages <= messages && heads.parts <= parts
 }
 
-/** Whether a word stands there more than so many times. */
+/** Whether `word` occurs more than `most` times. */
 function hasMore(json: Buffer, word: string, most: number): boolean {
   let count = 0
   for (let at = json.indexOf(word); at >= 0; at = json.indexOf(word, at + 1)) {

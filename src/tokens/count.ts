@@ -8,7 +8,7 @@ import { loadTokenizer } from './tokenizer.ts'
 const sliceChars = 1000
 
 let loading: ReturnType<typeof loadTokenizer> | undefined
-/** The queue of texts that have more than one slice: they take turns, so that many of them do not make a turn longer. */
+/** The queue of texts that have more than one slice. They take turns: many of them make no turn longer. */
 let line: Promise<void> = Promise.resolve()
 
 /** An estimate for models with another vocabulary; exact up to a token a slice for those with o200k_base. */

@@ -17,7 +17,10 @@ export interface PromptBody {
   readonly addresses: number
   /** Members that may hold media, on its endpoint. */
   readonly media: readonly string[]
-  /** The member with the texts that its endpoint reads each by itself, together with all other texts; an endpoint that generates has none. */
+  /**
+   * The member whose texts the endpoint reads one by one, each together with all other texts of the body; undefined for
+   * an endpoint that generates.
+   */
   readonly items?: string | undefined
   readonly scan: Pick<JsonScan, 'members' | 'value'>
 }
@@ -60,7 +63,7 @@ const templateTokens = 4096
 const documentTemplateTokens = 256
 /** No vocabulary has ids of more digits: longer integers count as text. */
 const maxIdDigits = 7
-/** So many values of a list are looked at; the rest of the list is estimated by its bytes. */
+/** This many values of a list are looked at; the rest of the list is estimated by its bytes. */
 const lookedAt = 200_000
 
 export function estimatePrompt(prompt: PromptBody, prices: PromptPrices): PromptEstimate {

@@ -1,7 +1,10 @@
 // How many pixels an image in a data URL has, from its first bytes: PNG, JPEG, GIF and WebP, recognised by their bytes
 // and not by their declared type. Decodes only the bytes it looks at. Returns undefined for any other image.
 
-/** Segments before the size of a JPEG, chunks before the pixels of a PNG, blocks before the first frame of a GIF. */
+/**
+ * At most this many segments are passed before the size of a JPEG, chunks before the pixels of a PNG, or blocks before
+ * the first frame of a GIF.
+ */
 const maxSegments = 64
 
 /** How many characters may still be read, of all images of a body: to read more would block the event loop. */
@@ -9,9 +12,9 @@ export interface Budget {
   chars: number
 }
 
-/** So much takes 6 ms. Cameras write up to 100 KB before the size of an image. */
+/** Reading this much takes 6 ms. Cameras write up to 100 KB before the size of an image. */
 const mostChars = 2 * 1024 * 1024
-/** A read takes as long as so many characters, however few bytes it wants: images may be small, and many. */
+/** Each read counts as this many characters more, because that is what it takes: images may be small, and many. */
 const charsPerRead = 256
 
 export const newBudget = (): Budget => ({ chars: mostChars })

@@ -17,13 +17,19 @@ export interface Media extends Span {
 /** Bytes of base64. Models take 10 tokens or more a second, and a second may be written in 750 bytes. A header could lie about the length, so bytes are counted. */
 export const audioBytesPerToken = 100
 
-/** `image_tokens` are for an image of so many pixels or fewer; larger ones cost in proportion. */
+/** `image_tokens` are for an image of this many pixels or fewer; larger ones cost in proportion. */
 const imagePixelsPerPrice = 1024 * 1024
-/** No image costs more than so many times `image_tokens`. */
+/** No image costs more than this many times `image_tokens`. */
 const mostImage = 64
-/** No image has more pixels for each character of base64. An image that cannot be measured counts as if it had so many. */
+/**
+ * No image has more pixels for each character of base64. An image that cannot be measured counts as if it had this
+ * many.
+ */
 const pixelsPerChar = 32_768
-/** An image behind an address costs so many times `image_tokens`, enough for 12 megapixels: nobody can measure it before the backend fetches it. */
+/**
+ * An image behind an address costs this many times `image_tokens`, enough for 12 megapixels: nobody can measure it
+ * before the backend fetches it.
+ */
 const addressedImage = 16
 
 /** For what an https address leads to, be it an image, sound or a film. */
@@ -34,9 +40,9 @@ export function addressedPrice(imageTokens: number): {
   return { tokens: addressedImage * imageTokens, most: mostImage * imageTokens }
 }
 
-/** So many JSON tokens are looked at; images after them count as text, which costs more. */
+/** This many JSON tokens are looked at; images after them count as text, which costs more. */
 const lookedAt = 100_000
-/** So much of a long data URL is read: enough for what stands before the size of the image. */
+/** This much of a long data URL is read: enough for what stands before the size of the image. */
 const headBytes = 128 * 1024
 /** Some clients escape each slash. To undo that in more bytes would block the event loop. */
 const mostEscapedBytes = 8 * 1024 * 1024
@@ -188,7 +194,10 @@ function pixelsOf(text: Buffer, { from, to, budget }: Place): number | undefined
 const backslash = 0x5c
 const slash = 0x2f
 
-/** Without those before slashes: any other one stays, and shows that the base64 cannot be read. A loop, because a search and replacement takes fifteen times as long where half of the bytes are backslashes. */
+/**
+ * Removes backslashes before slashes. Any other backslash stays, and shows that the base64 cannot be read. A loop,
+ * because a search and replacement takes fifteen times as long where half of the bytes are backslashes.
+ */
 function withoutBackslashes(text: Buffer): Buffer {
   const plain = Buffer.allocUnsafe(text.length)
   let length = 0

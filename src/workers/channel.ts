@@ -20,7 +20,7 @@ export interface WorkerTask extends WorkerPlace {
   readonly format: 'json' | 'pretty'
   /** The files as the supervisor has read them, by path: all workers have the same configuration. */
   readonly contents: FileContents
-  /** What the gateway runs with: keys that need a restart may be others in the files by now. */
+  /** What the gateway runs with. In the files, keys that need a restart may have other values by now. */
   readonly running: Shown & { readonly fixed: Fixed }
 }
 

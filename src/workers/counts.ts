@@ -31,7 +31,9 @@ export class Counts {
     this.#ended = await joinMetrics([this.#ended])
   }
 
-  /** Each worker as it last told: one that hangs, or ends just now, is counted, and none twice. */
+  /**
+   * Takes each worker's counts as it last told them: so one that hangs or is just ending is counted, and none twice.
+   */
   async text(fleet: Counting, { own, format = 'text' }: Scrape): Promise<string> {
     const [mine] = await Promise.all([own.json(), this.read(fleet)])
     const workers = fleet.serving.flatMap(({ metrics }) => (metrics ? [metrics] : []))

@@ -38,7 +38,7 @@ const firstPauseMs = 100
 const lastPauseMs = 5000
 /** A worker that lived this long has not failed at its start. */
 const healthyMs = 30_000
-/** The gateway does not start when one of its workers has failed so often. */
+/** The gateway does not start when one of its workers has failed this often. */
 const mostFailures = 3
 
 export class Fleet {
@@ -121,12 +121,12 @@ export class Fleet {
     }
     this.#members.set(number, member)
     forwardLines(worker.process.stdout, log)
-    // Such as a question to a worker that ends just now.
+    // An error comes, for instance, when a worker is asked something while it ends.
     worker.on('error', () => undefined)
     worker.process.on('error', () => undefined)
     worker.process.once('exit', (code, signal) => {
       channel.close()
-      // By now, another one may have its place.
+      // By now, another worker may have this number.
       if (this.#members.get(number) === member) this.#members.delete(number)
       this.#options.onEnded(member)
       const hasServed = member.address !== undefined
@@ -174,7 +174,8 @@ export class Fleet {
       await exited
       clearTimeout(timer)
       const { exitCode: code, signalCode: signal } = worker.process
-      // Who has not begun to serve has nothing to settle, but a kill is told.
+      // A worker that has never served has nothing to settle, so its exit code does not matter. A kill is reported all
+      // the same.
       if (code === 0 || (member.address === undefined && signal === null)) return
       const how = `worker ${number} did not end as it should (${signal ?? code})`
       const err = member.failure ?? new Error(how)

@@ -1,4 +1,5 @@
-// What several workers know of a target as one report: requests are a sum, the state is the worst.
+// What several workers know of a target as one report: requests are added up, failures are the most that one worker has
+// seen, the state is the worst.
 
 import type { TargetReport } from '../plugin.ts'
 

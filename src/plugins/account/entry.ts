@@ -31,14 +31,14 @@ export interface EntryParts {
   readonly gateway: Gateway
   readonly portal: Portal
   readonly access: Access
-  /** Where people log in who come without a link. */
+  /** Where people without a link log in. */
   readonly provider?: Provider | undefined
 }
 
 export function entryRoutes(parts: EntryParts): readonly Route[] {
   const { gateway, portal, access, provider } = parts
   const { route, page } = access
-  // A provider that is away keeps nobody logged in.
+  // If the provider is away, the log-out happens all the same.
   const endUrl = async ({ via }: Login) =>
     via === 'oidc' ? await provider?.endUrl(`${page.origin}/account`).catch(() => null) : null
   const off = setCookie('tollgate', '', { ...page, seconds: 0 })
@@ -78,7 +78,8 @@ function loginRoute({ portal, access }: EntryParts): Route {
         const { link } = parseFields(x.body, entering)
         const before = cookieOf(x.headers)
         const { secret, accountId } = await portal.enter(link)
-        // The browser forgets the cookie that it had, so nobody else should have it either.
+        // The new cookie replaces the old one in the browser. So the old log-in is ended: nobody else should be able to
+        // use it.
         if (before !== undefined) await portal.leave(entryOf(before))
         const headers = { 'Set-Cookie': setCookie('tollgate', secret, page) }
         return json({ object: 'account.login', account_id: accountId }, 200, headers)

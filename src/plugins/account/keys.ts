@@ -34,7 +34,7 @@ export function keyRoutes(gateway: Gateway, route: PageRoute): readonly Route[] 
   const { accounts, config } = gateway
   const { max_keys: most, max_logins: mostLogins } = portalSettings.of(config)
   const { pepper } = accountSettings.of(config)
-  // A tab takes one an hour. A further one ends the oldest, so whoever makes many a minute would keep others out.
+  // A tab takes one key an hour. A further key ends the oldest, so whoever makes many a minute would keep others out.
   const mostPageKeys = Math.ceil(mostLogins / 2)
   const makePageKey = createPageKeys(gateway.redis, { pepper, most: mostPageKeys })
   const pageKeys = createRate(mostPageKeys, counted(gateway).pageKeys)

@@ -1,4 +1,4 @@
-// What a customer sees of the account's money and limits: the same answers as those of the billing API.
+// What a customer sees of the account's money, with the same answers as those of the billing API, and of its limits.
 
 import { createUseReader } from '../../accounts/use.ts'
 import { json } from '../../exchange.ts'

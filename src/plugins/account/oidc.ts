@@ -62,7 +62,7 @@ export function oidcRoutes(parts: OidcParts): readonly Route[] {
         // Before the state is used up: another site can send a browser here, and must not use up a state that it does not know.
         if (x.query.getAll('state').join() !== kept.state) throw byState()
         const letIn = () => enter(parts, x, { kept, redirectUri })
-        // Whoever must wait has not used the answer up: the same page, loaded again, lets in.
+        // A person who must wait has not used the answer up: the same page, loaded again, lets that person in.
         return await tried(x.ip, { letIn, wait: waitPage })
       } catch (error) {
         return failed(parts, x, error)

@@ -31,7 +31,7 @@ export function auditRoute({ accounts, ledger }: Gateway): Route {
   return { ...route('GET', 'audit', serve, query), abortOnLeave: true }
 }
 
-/** Reads the first step before there is an answer: a Redis that is away is a status then. */
+/** Reads the first step before it answers: if Redis is away, the status can still say so. */
 async function lines(ledger: Auditing, request: AuditRequest, requestId: string): Promise<Answer> {
   const steps = ledger.auditSteps(request)
   const first = await steps.next()
@@ -56,14 +56,20 @@ interface Told {
   readonly requestId: string
 }
 
-/** Differences as they are found, the progress at the beginning and each second, and the end. Instead of the end, an error: what was told before holds. */
+/**
+ * Sends differences as they are found, the progress at the beginning and each second, and the end. If the audit fails,
+ * an error comes in place of the end, and what was sent before holds.
+ */
 async function* linesOf(
   ledger: Auditing,
   { steps, first, requestId }: Told,
 ): AsyncGenerator<string> {
   let toldAt = performance.now()
   let last = first
-  /** The last step with a new cursor, and the last such one that was told. Later steps also count entries of accounts behind it. */
+  /**
+   * `whole`: the last step with a new cursor. `told`: the last such step that was sent. Steps after `whole` with the
+   * same cursor also count entries of accounts beyond it.
+   */
   let [whole, told] = [first, first]
   yield progress(first)
   try {

@@ -62,7 +62,7 @@ function showTarget(
   return { object: 'target', ...configured, state, since, open, failures }
 }
 
-/** No worker has told of it: none is there, or it came with a reload. */
+/** For a target of which no worker has told: no worker answers, or the target came with a reload. */
 const unknown = { state: 'up', since: 0, open: 0, failures: 0 }
 
 /** Some backends take their key in the query. */

@@ -1,5 +1,5 @@
-// Shows /openapi.json by Swagger UI. The key that a reader enters stays in this page: no cookie, no storage. No validator
-// is asked, which would be another host.
+// Shows /openapi.json by Swagger UI. The key that a reader enters stays in this page: no cookie, no storage. The
+// validator is off, because it is on another host.
 
 globalThis.SwaggerUIBundle({
   dom_id: '#api',

@@ -14,7 +14,10 @@ import type { Gateway } from '../../plugin.ts'
 import type { Filling } from '../../sessions/sending/prepare.ts'
 import { idsOf } from './route.ts'
 
-/** Rows of the files that a send names: by id, the path in the body. Sends in this tick; the caller may await the result later. */
+/**
+ * Reads the rows of the files that a send names. `named` has, by a file's id, its path in the body. The call goes to
+ * Redis in this tick; the caller may await the result later.
+ */
 export function readFiles(
   gateway: Gateway,
   x: Exchange,

@@ -72,7 +72,7 @@ export function wantsStream({ stream }: Pick<Send, 'stream'>, { headers }: Excha
   return stream ?? (!accept.includes('application/json') || accept.includes('text/event-stream'))
 }
 
-/** Also when the client has left already. */
+/** Calls `then` when the client leaves, at once if it has left already. */
 export function whenLeft({ left }: Exchange, then: () => void): void {
   left.addEventListener('abort', then)
   if (left.aborted) then()

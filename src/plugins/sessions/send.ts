@@ -91,7 +91,7 @@ function sendingOf(parts: SendParts, x: Exchange, limits: SendLimits): Serving {
     },
     async serve(run) {
       if (!pending) return await resume(parts.streams, x)
-      // Not begun when `admit` found no hold: the hold took more than one flight.
+      // If making the hold took more than one round trip to Redis, `admit` has found no hold and has begun nothing.
       if (!pending.isBegun) await begin(parts, x, pending)
       if (!pending.isBegun) throw new GatewayError('ledger_unavailable')
       const request = await requestOf(parts, x, pending)

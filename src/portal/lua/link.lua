@@ -1,4 +1,4 @@
--- Purpose: keeps a portal link of an account. There are only so many: a further one pushes out the oldest.
+-- Purpose: keeps a portal link of an account. Their number is bounded: a further one pushes out the oldest.
 -- KEYS: account, links
 -- ARGV: 1 its hash; 2 how long it works, ms; 3 how many at most; 4 where its page leads back to, or ''
 -- Reply: ok, now | account_not_found, now | account_deleted, now | account_suspended, now

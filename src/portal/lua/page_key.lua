@@ -1,5 +1,5 @@
--- Purpose: makes a key of the playground for a log-in. All such keys of an account have one id, so that usage by key has
--- one row for them; there are only so many, and a further one ends the oldest. None outlives its log-in.
+-- Purpose: makes a key of the playground for a log-in. All such keys of an account have one id, so that usage by key
+-- has one row for them. Their number is bounded: a further one ends the oldest. None outlives its log-in.
 -- KEYS: account, logins, page keys, key
 -- ARGV: 1 the log-in; 2 the key's HMAC; 3 an id, if the account has none yet; 4 ms that it lives; 5 how many at most;
 --       6 hint; 7 scopes; 8 idle time that ends a log-in, ms; 9 how long one lasts at most, ms

@@ -1,6 +1,6 @@
 -- Purpose: what the scripts of the account page share. Log-ins that began before the account was suspended are void,
--- also when it was resumed since. Rows begin with a time in ms: when a link or a key of the playground ends, when a log-in
--- began. A function named read_ or find_ writes nothing.
+-- even if it has been resumed since. Rows begin with a time in ms: when a link or a key of the playground ends, when a
+-- log-in began. A function named read_ or find_ writes nothing.
 
 local function read_owner(account)
   local found = call('HMGET', account, 'id', 'name', 'plan', 'status', 'suspended_at', 'closed_at')

@@ -1,4 +1,5 @@
-// Reads the stream of an answer to its end: after a cut it goes on behind the last event that it has, as often as needed.
+// Reads the stream of an answer to its end. After a cut it goes on after the last event that it has, as often as
+// needed.
 // The answer belongs to the gateway, so that a page that is loaded anew finds it again.
 
 import { ApiError } from './api.js'
@@ -40,7 +41,7 @@ export async function followAnswer(stream, { response, hear, cut, signal }) {
       // The stream is no longer kept; the message is.
       if (error instanceof ApiError && error.code === 'stream_expired') return
       if (!isPassing(error)) throw error
-      // Without the gateway's word, the network's.
+      // The network failed, or the gateway has no time now: the stream is asked for again.
     }
     next = undefined
     cut?.(true)

@@ -20,7 +20,7 @@ export class ApiError extends Error {
     this.retryAfter = retryAfter
     this.requestId = requestId
     this.details = details
-    /** The page's own session is over, and not a key of the playground. */
+    /** True when the page's own session is over, false when only a key of the playground is. */
     this.isSessionOver = false
   }
 }

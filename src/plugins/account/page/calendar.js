@@ -1,6 +1,6 @@
 // Days of the calendar in the browser's time zone. Days of 23 and 25 hours are counted as one, too.
 
-/** Years outside of these are half typed. */
+/** Fields have years outside of these while somebody types. */
 const years = { first: 1971, last: 2999 }
 
 /** @param {Date} date */

@@ -49,7 +49,7 @@ export function composer({ send, stop, upload }) {
     try {
       if (await send({ text, files })) return
       giveBack()
-      // What was written meanwhile stands behind it.
+      // The text comes back; what was written meanwhile comes after it.
       input.value = [text, input.value].filter(Boolean).join('\n')
     } finally {
       isSending = false

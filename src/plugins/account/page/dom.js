@@ -1,11 +1,11 @@
 // Makes elements. Texts become text nodes and nothing is ever parsed as HTML, so names and notes with markup do nothing.
 
 /**
- * @typedef {Node | string | null | undefined | false} Child no number: of `count && …` it would be the 0
+ * @typedef {Node | string | null | undefined | false} Child not a number: `count && …` would show the 0
  * @typedef {Record<string, unknown>} Props
  */
 
-/** Read as properties because their attributes are only the first value. */
+/** Set as properties, because their attributes only give the first value. */
 const asProperty = new Set(['value', 'checked', 'disabled', 'required', 'hidden', 'selected'])
 
 /**
@@ -50,7 +50,7 @@ function append(parent, children) {
   }
 }
 
-/** Lines of 24 by 24 pictures, drawn with a stroke. */
+/** Paths in a square of 24 by 24, drawn with a stroke. */
 const pictures = {
   overview: 'M4 13h6V4H4zM14 20h6v-9h-6zM4 20h6v-3H4zM14 7h6V4h-6z',
   keys: 'M13.5 8.5a5 5 0 1 1-10 0 5 5 0 0 1 10 0ZM12 12l8 8M16 16l2.500-2.500',
@@ -82,7 +82,10 @@ export function icon(name) {
   return svg
 }
 
-/** A place for what `announce` tells: what is outside of a modal dialog is not read out while that is open. */
+/**
+ * The place of what `announce` tells. Each dialog has its own, because nothing outside of an open modal dialog is read
+ * out.
+ */
 export const announcer = () => h('div', { class: 'unseen announced', role: 'status' })
 
 /**

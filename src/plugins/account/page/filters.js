@@ -1,4 +1,4 @@
-// The filters above a list: a form that has changed at once with each of its fields.
+// The filters above a list: a form that takes effect as soon as one of its fields has changed.
 
 import { allOf, withQuery } from './api.js'
 import { dateFrom } from './calendar.js'

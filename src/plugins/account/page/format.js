@@ -48,7 +48,7 @@ export function ago(seconds) {
  */
 
 /**
- * Undefined where the operator has not said what tokens are worth. Small sums keep two digits that count.
+ * Undefined where the operator has not said what tokens are worth. Sums below 1 have at most two significant digits.
  * @param {number} tokens
  * @param {Currency | null | undefined} currency
  */

@@ -9,7 +9,7 @@ import { texts } from './texts.js'
  */
 export function keyNames(keys, { playground_key_id: ofPlayground }) {
   const names = new Map(keys.map(({ id, name, hint }) => [id, name || hint]))
-  // The keys of the playground are not listed, and a key that is dead for long is forgotten.
+  // The keys of the playground are not listed, nor are keys that ended long ago.
   return (id) =>
     names.get(id) ?? (id === ofPlayground ? texts.views.playground : texts.keys.forgotten)
 }

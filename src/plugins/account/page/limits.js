@@ -12,7 +12,7 @@ import { texts } from './texts.js'
  */
 
 const t = texts.limits
-/** Often enough to watch a load, and nothing beside what the load itself asks. */
+/** Often enough to watch a load, and hardly a load itself. */
 const everyMs = 10_000
 
 /** @param {import('./main.js').Context} context */

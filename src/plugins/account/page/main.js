@@ -113,7 +113,8 @@ async function show({ isFirst = false }) {
     heading,
     h('div', { class: 'loading', 'aria-label': texts.loading }, h('i'), h('i'), h('i')),
   )
-  // Who has followed a link wants to read there; who has just opened the page has chosen nothing yet.
+  // A reader who has followed a link wants to read on at the heading; one who has just opened the page has chosen
+  // nothing yet.
   if (!isFirst) heading.focus({ preventScroll: true })
   scrollTo(0, 0)
   try {
@@ -185,14 +186,14 @@ async function download(href) {
   try {
     await account('me')
   } catch (error) {
-    // Whatever else it is, the download may work.
+    // After any other failure the download may still work.
     if (isOver(error)) return
   }
   h('a', { download: '', href }).click()
 }
 
 addEventListener('hashchange', () => {
-  // A link that is opened in a tab which already shows the page.
+  // Somebody has opened a link in a tab that already shows the page.
   if (/^#(link|error)=/.test(location.hash)) return void start()
   if (frame) void show({})
 })

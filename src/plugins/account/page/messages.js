@@ -15,7 +15,10 @@ import { texts } from './texts.js'
 
 const t = texts.playground
 const drawEveryMs = 100
-/** Drawing takes at most this share of the time, however long the answer is. */
+/**
+ * After a drawing, the next one waits at least this many times as long as it took: so drawing takes at most a fifth of
+ * the time.
+ */
 const drawShare = 4
 
 /** @param {Message['content']} content */

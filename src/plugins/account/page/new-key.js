@@ -89,7 +89,8 @@ function samples(key, model) {
 }
 
 /**
- * Tabs as in the ARIA Authoring Practices: arrows move, and one of them is in the order of the Tab key.
+ * Tabs as in the ARIA Authoring Practices: the arrow keys move between the tabs, and the Tab key reaches only the
+ * chosen one.
  * @param {readonly { name: string, text: string }[]} shown
  */
 function tabs(shown) {

@@ -17,7 +17,7 @@ import { byDay, namesOf, nothing } from './usage-days.js'
  */
 
 const daysShown = 30
-/** A rate of few days follows what has changed, and one day without requests does not double it. */
+/** A rate over few days follows changes quickly, and over seven one day without requests changes it little. */
 const daysOfRate = 7
 const t = texts.overview
 

@@ -1,5 +1,5 @@
-// Loads the packages that the server hands out of node_modules (page-packages.ts), when a view first needs them. This is
-// the only file of the page that imports any.
+// Loads the packages that the server hands out of node_modules (assets.ts), when a view first needs them. This is the
+// only file of the page that imports any.
 
 /** @param {string} name */
 const url = (name) => new URL(`./packages/${name}`, import.meta.url).href

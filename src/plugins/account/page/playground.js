@@ -18,7 +18,7 @@ import { texts } from './texts.js'
 
 const t = texts.playground
 const sessions = '/api/chat/sessions'
-/** Of an older chat, the newest messages. */
+/** Of a longer chat, only this many of the newest messages are shown. */
 const messagesShown = 100
 
 /**
@@ -63,7 +63,7 @@ class Chat {
   /** @type {Promise<string> | undefined} */
   #making
   /**
-   * Of the answer that is being generated.
+   * The id of the answer that is being generated.
    * @type {string | undefined}
    */
   #active

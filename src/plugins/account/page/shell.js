@@ -9,7 +9,8 @@ import { views } from './views.js'
  */
 export function shell({ me, onLogout }) {
   const links = views.map(({ name }) =>
-    // With a slash it names a view, and no part of this one: axe, too, tells them apart by it.
+    // With the slash it is a link to a view, not to an element of this page. axe, which tests accessibility, goes by
+    // it, too.
     h('a', { href: `#/${name}` }, icon(name), h('span', {}, texts.views[name])),
   )
   const notices = h('div', { class: 'shell-notices' })
@@ -54,7 +55,7 @@ export function shell({ me, onLogout }) {
         else links[i]?.removeAttribute('aria-current')
       })
       notices.replaceChildren()
-      // Beside the view the navigation of a phone scrolls, and the link that is chosen should be in sight.
+      // On a phone the navigation scrolls sideways, and the chosen link should be in sight.
       links
         .find((link) => link.hasAttribute('aria-current'))
         ?.scrollIntoView({ block: 'nearest', inline: 'center' })

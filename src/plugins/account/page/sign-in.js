@@ -1,4 +1,5 @@
-// Shown to whom is not logged in: why, and how to get in. Without OpenID Connect the only way is a link from the operator.
+// Shown to people who are not logged in: why, and how to get in. Without OpenID Connect the only way is a link from the
+// operator.
 
 import { ApiError, account } from './api.js'
 import { h } from './dom.js'

@@ -8,7 +8,7 @@ import { texts } from './texts.js'
 /** @typedef {import('./shapes.js').Message} Message */
 
 const t = texts.playground
-/** Not further from the end than this, the reader is at the end. */
+/** A reader who is less than this far from the end counts as being at the end. */
 const nearPixels = 80
 
 /** @param {import('./format.js').Currency | null} currency */

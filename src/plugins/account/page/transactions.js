@@ -83,7 +83,7 @@ class Table {
   #options
   #after = ''
   #isLoading = false
-  /** A page may be without rows although more pages follow. */
+  /** Whether no row was found yet: a page may be without rows although more pages follow. */
   #isEmpty = true
   #end
   #watch

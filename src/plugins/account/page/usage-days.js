@@ -1,5 +1,5 @@
-// Usage by the days of the browser's time zone, from rows by the hour: the gateway's own days are those of UTC. Where a
-// zone is half an hour beside the hour, the hour that two days share belongs to the day in which it begins.
+// Usage by the days of the browser's time zone, from rows by the hour: the gateway's own days are those of UTC. In a
+// zone that is off by half an hour, an hour that belongs to two days counts for the day in which it begins.
 
 import { daysAgo, secondsOf } from './calendar.js'
 
