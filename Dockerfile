@@ -2,10 +2,11 @@
 #
 #   docker build -t tollgate .
 #   docker run --name tollgate --read-only --tmpfs /tmp --stop-timeout 65 -p 8080:8080 \
-#     -v tollgate:/data -v ./gateway.yaml:/app/gateway.yaml:ro tollgate
-#   docker exec tollgate node src/tollgate.cjs accounts list
+#     -v tollgate:/data -v ./etc:/config:ro tollgate
+#   docker exec tollgate tollgate accounts list
 #
-# In that gateway.yaml: `data: /data`, `redis: redis://…`. The data folder keeps settlements while Redis is away and old
+# Mount the folder that gateway.yaml is in: of a file that is mounted alone, the container never sees the one that an editor or
+# git puts in its place, and goes on with the old one. In that gateway.yaml: `data: /data`, `redis: redis://…`. The data folder keeps settlements while Redis is away and old
 # journal entries: it has to outlive the container. The admin API listens on 127.0.0.1 inside unless told otherwise;
 # where it has another port, say ADMIN_PORT for the health check. `--stop-timeout` is to be 30 s
 # longer than `shutdown_delay` and `drain` together.
@@ -26,11 +27,14 @@ COPY --from=install /app/node_modules ./node_modules
 COPY package.json LICENSE ./
 COPY config ./config
 COPY src ./src
+RUN ln -s /app/src/tollgate.cjs /usr/local/bin/tollgate
 USER node
 VOLUME /data
+# Where gateway.yaml is.
+WORKDIR /config
 EXPOSE 8080 9090
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s CMD ["node", "-e", \
   "fetch('http://127.0.0.1:' + (process.env.ADMIN_PORT || 9090) + '/readyz').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
 # Handles being PID 1: SIGTERM drains.
-ENTRYPOINT ["node", "--max-semi-space-size=16", "--no-allocation-site-pretenuring", "src/tollgate.cjs"]
+ENTRYPOINT ["node", "--max-semi-space-size=16", "--no-allocation-site-pretenuring", "/app/src/tollgate.cjs"]
 CMD ["start"]

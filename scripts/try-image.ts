@@ -5,7 +5,7 @@
 
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { chown, mkdir, readdir, writeFile } from 'node:fs/promises'
+import { chown, mkdir, readFile, readdir, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { freePort } from '../test/fixtures/free-port.ts'
 import { send } from '../test/fixtures/gateway.ts'
@@ -42,7 +42,8 @@ const container = containerOf(
   t,
   { ...image, env: [...image.env, `ADMIN_PORT=${ports.admin}`] },
   {
-    '/app/gateway.yaml': await writeConfig(),
+    '/config': await writeConfig(),
+    '/alone.yaml': join(folder, 'etc/gateway.yaml'),
     '/data': await makeData(),
   },
 )
@@ -52,6 +53,7 @@ await isConfined()
 const key = await makeKey()
 assert.match(await (await ask()).text(), /data: \[DONE\]\n\n$/)
 assert.equal((await container.exec(image.healthCheck)).code, 0)
+await isTakenUp()
 const counted = await askServer()
 say('streams came whole, of the demo and of llama.cpp, and the health check answers')
 
@@ -65,7 +67,7 @@ function say(text: string): void {
 }
 
 async function writeConfig(): Promise<string> {
-  const file = join(folder, 'gateway.yaml')
+  const etc = join(folder, 'etc')
   const yaml = `listen: ${ports.listen}
 admin: { listen: '127.0.0.1:${ports.admin}', token: '${token}' }
 data: /data
@@ -79,8 +81,23 @@ models:
     extra_parameters: [ignore_eos]
 plugins: { metering: { lease: 5s } }
 `
-  await writeFile(file, yaml)
-  return file
+  await mkdir(etc)
+  await writeFile(join(etc, 'gateway.yaml'), yaml)
+  return etc
+}
+
+/** A new file takes the place of the old one, as editors and git do it. */
+async function isTakenUp(): Promise<void> {
+  const { out } = await container.exec(['tollgate', 'check', '/alone.yaml'])
+  assert.match(out, /mounted without its folder/)
+  assert.equal((await container.exec(['tollgate', 'check'])).out, '0 problems\n')
+  const file = join(folder, 'etc/gateway.yaml')
+  const yaml = await readFile(file, 'utf8')
+  await writeFile(`${file}.new`, yaml.replace('models:\n', 'models:\n  new: { targets: [demo] }\n'))
+  await rename(`${file}.new`, file)
+  await until(async () =>
+    (await (await send(`${url}/v1/models`, { token: key.key })).text()).includes('"new"'),
+  )
 }
 
 /** The image's user must be able to write to it. */
@@ -206,7 +223,7 @@ async function booksAreEven(): Promise<Books> {
     [cost],
     'what llama.cpp has counted was charged',
   )
-  const audit = await container.exec(['node', 'src/tollgate.cjs', 'audit'])
+  const audit = await container.exec(['tollgate', 'audit'])
   assert.equal(audit.code, 0, audit.out)
   return balance()
 }

@@ -4,6 +4,7 @@
 import { changesBetween, formatChange } from '../config/diff.ts'
 import type { Shown } from '../config/diff.ts'
 import type { Loaded } from '../config/load.ts'
+import { isMountedAlone } from '../config/mounted.ts'
 import { formatPath, formatProblem } from '../config/problem.ts'
 import type { Problem } from '../config/problem.ts'
 import { CliError, exit, paint, plural, tell, usageError } from './command.ts'
@@ -40,8 +41,14 @@ export async function loadFile({
     throw usageError('Give the file once.')
   }
   const file = words[0] ?? text('config') ?? 'gateway.yaml'
-  return { file, loaded: await load({ io }, file) }
+  const loaded = await load({ io }, file)
+  if ('problems' in loaded || !(await isMountedAlone(file))) return { file, loaded }
+  const warning = { file, line: 1, column: 1, path: [], message: mountedAlone }
+  return { file, loaded: { ...loaded, warnings: [warning, ...loaded.warnings] } }
 }
+
+const mountedAlone =
+  'this file is mounted without its folder: when another file takes its place, which most editors and git do, this one goes on being read; mount the folder'
 
 async function load({ io }: Pick<Call, 'io'>, file: string): Promise<Loaded> {
   const [{ loadConfig }, { importPlugin }, plugins] = await Promise.all([

@@ -43,7 +43,7 @@ t.test('every file that is mounted exists', async (t) => {
 
 t.test('a gateway has more time to stop than its drain takes', async (t) => {
   const env = compose.services['gateway1']?.environment ?? {}
-  const loaded = await loadConfig(join(composeFolder, 'compose.gateway.yaml'), plugins, { env })
+  const loaded = await loadConfig(join(composeFolder, 'compose/gateway.yaml'), plugins, { env })
   if ('problems' in loaded) throw new Error(JSON.stringify(loaded.problems))
   for (const name of ['gateway1', 'gateway2']) {
     const seconds = Number.parseInt(compose.services[name]?.stop_grace_period ?? '', 10)
