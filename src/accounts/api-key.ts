@@ -11,7 +11,9 @@ import { plain } from '../plain.ts'
 export const accountSettings = settingsOf('auth', {
   pepper: secret()
     .default('')
-    .describe('Secret mixed into stored key hashes. Changing it makes every key invalid.'),
+    .describe(
+      'Secret mixed into stored key hashes. Another one would make every key invalid: a gateway refuses it at start and reload, until `pepper-fingerprint` is deleted in Redis.',
+    ),
 })
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'

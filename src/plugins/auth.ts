@@ -8,6 +8,7 @@ import type { Exchange, Hooks, Route, Scope } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { smallBytes } from '../http/json/scan.ts'
 import { accountSettings, keyReader } from '../accounts/api-key.ts'
+import { claimPepper } from '../accounts/pepper.ts'
 import { createRate, createGuard } from '../accounts/rate.ts'
 import type { Rate, Guard, Levels } from '../accounts/rate.ts'
 import { z } from '../config/schema.ts'
@@ -36,7 +37,8 @@ export const auth: Plugin<z.infer<typeof schema>> = {
   schema: schema.describe(
     'Who calls: API keys are checked. With `false`, every request is refused.',
   ),
-  setup(gateway, config) {
+  async setup(gateway, config) {
+    await hasItsPepper(gateway, config.pepper)
     const { failed, refused, refusedAccounts } = counted(gateway)
     const { refusals_per_minute: refusalsPerMinute } = config
     const parts = {
@@ -61,6 +63,16 @@ const counted = lasting(() => ({
   refused: new Map() satisfies Levels,
   refusedAccounts: new Map() satisfies Levels,
 }))
+
+const claimed = lasting((): { pepper?: string } => ({}))
+
+/** Asks Redis only when the pepper is new, so that other reloads go through while Redis is away. */
+async function hasItsPepper(gateway: Gateway, pepper: string): Promise<void> {
+  const known = claimed(gateway)
+  if (known.pepper === pepper) return
+  await claimPepper(gateway.redis.client, pepper)
+  known.pepper = pepper
+}
 
 /** An account may be refused as often as this many of its keys: fewer keys than that cannot shut out its others. */
 const keysOfAccount = 10

@@ -72,6 +72,8 @@ export const keys = {
   nameOwners: 'account-claims',
   /** hash: key id → ref */
   keyIds: 'key-ids',
+  /** string: the fingerprint of the pepper under which keys are made */
+  pepper: 'pepper-fingerprint',
   /** zset: `<minute since 1970>:<ref>` → that minute in ms: accounts whose `due` has something by then */
   dueAccounts: 'due-accounts',
   /** set: refs of accounts that may owe something; `owed` of the account has the sum */

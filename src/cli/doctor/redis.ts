@@ -2,10 +2,13 @@
 // It changes nothing. `connect` refuses a server of another kind than the configured one. Of a Cluster, every node is examined.
 // With `embedded`, it examines the Redis of the gateway that runs on this data folder, if one runs.
 
+import { accountSettings } from '../../accounts/api-key.ts'
+import { pepperFault } from '../../accounts/pepper.ts'
 import type { Config } from '../../config/config.ts'
 import { listens } from '../../redis/embedded/child.ts'
 import { recordedSocket } from '../../redis/embedded/embedded.ts'
 import { isCluster } from '../../redis/client.ts'
+import type { Redis } from '../../redis/client.ts'
 import { connect } from '../../redis/connect.ts'
 import type { RedisLink } from '../../redis/connect.ts'
 import { keys } from '../../redis/keys.ts'
@@ -33,7 +36,7 @@ interface Server {
 }
 
 export async function examineRedis(
-  { redis, data }: Pick<Config, 'redis' | 'data'>,
+  { redis, data, plugins }: Pick<Config, 'redis' | 'data' | 'plugins'>,
   examination: Examination,
 ): Promise<void> {
   const embeddedSocket = redis.kind === 'embedded' ? await liveSocket(data) : undefined
@@ -49,6 +52,11 @@ export async function examineRedis(
   })
   try {
     await examineServer(opening, examination)
+    const { pepper } = accountSettings.of({ plugins })
+    await opening.then(
+      ({ client }) => examination.check('redis pepper', () => judgePepper(client, pepper)),
+      () => undefined, // the first check has told why
+    )
   } finally {
     const closing = opening.then((link) => link.close())
     await closing.catch(() => undefined) // connect failed, and the check has told why
@@ -156,6 +164,13 @@ export function judgePersistence(info: Info, fsync: string | undefined): CheckOu
 
 function verdictOn({ detail, isCertain }: SettingFault): CheckOutcome {
   return isCertain ? fail(detail) : warn(detail)
+}
+
+async function judgePepper(client: Redis, pepper: string): Promise<CheckOutcome> {
+  const fault = await pepperFault(client, pepper)
+  return fault === undefined
+    ? ok('the keys are of this pepper, or there are none yet')
+    : fail(fault)
 }
 
 const mostNodeBytes = 1024

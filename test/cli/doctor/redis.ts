@@ -30,7 +30,10 @@ async function examined(socket: string, more: Access & { limitMs?: number } = {}
   const { limitMs = 5000, ...access } = more
   const { examination, lines } = startExamination({ limitMs })
   const address = { kind: 'single', host: '', port: 0, path: socket, db: 0 } as const
-  await examineRedis({ redis: { ...address, ...access }, data: '/nowhere' }, examination)
+  await examineRedis(
+    { redis: { ...address, ...access }, data: '/nowhere', plugins: new Map() },
+    examination,
+  )
   return { lines, findings: examination.findings }
 }
 
@@ -44,8 +47,8 @@ t.test('a well configured Redis is ok in every check', async (t) => {
   const { lines } = await examined(await serverWith(t, '--appendonly', 'yes', ...smallNodes))
   t.strictSame(
     lines.map((line) => line.split(':')[0]),
-    ['redis', 'version', 'eviction', 'persistence', 'clock', 'memory', 'rights'].map((name, i) =>
-      i === 0 ? `ok ${name}` : `ok redis ${name}`,
+    ['redis', 'version', 'eviction', 'persistence', 'clock', 'memory', 'rights', 'pepper'].map(
+      (name, i) => (i === 0 ? `ok ${name}` : `ok redis ${name}`),
     ),
   )
   t.match(lines[3], 'append-only file, appendfsync everysec')
@@ -71,11 +74,14 @@ t.test(
     const cluster = await startCluster(t, { args: ['--appendfsync', 'everysec', ...smallNodes] })
     const examine = async () => {
       const { examination, lines } = startExamination({ limitMs: 5000 })
-      await examineRedis({ redis: cluster.config, data: '/nowhere' }, examination)
+      await examineRedis(
+        { redis: cluster.config, data: '/nowhere', plugins: new Map() },
+        examination,
+      )
       return lines
     }
     const good = await examine()
-    t.equal(good.length, 8)
+    t.equal(good.length, 9)
     for (const line of good) t.match(line, /^ok redis/)
     t.equal(good[2], 'ok redis cluster: 3 primaries, 3 replicas')
     const [, , , replica] = cluster.nodes
@@ -142,14 +148,14 @@ t.test('CONFIG may be forbidden, as on hosted servers', async (t) => {
 t.test('an embedded Redis is checked only while its gateway runs', async (t) => {
   const data = await tempDir(t)
   const idle = startExamination()
-  await examineRedis({ redis: { kind: 'embedded' }, data }, idle.examination)
+  await examineRedis({ redis: { kind: 'embedded' }, data, plugins: new Map() }, idle.examination)
   t.match(idle.lines, [/^ok redis: embedded/])
   const log = { info: () => undefined, warn: () => undefined }
   const server = await startEmbeddedRedis({ dataDir: data, log })
   t.teardown(() => server.stop())
   const { examination, lines } = startExamination()
-  await examineRedis({ redis: { kind: 'embedded' }, data }, examination)
-  t.equal(lines.length, 7)
+  await examineRedis({ redis: { kind: 'embedded' }, data, plugins: new Map() }, examination)
+  t.equal(lines.length, 8)
   for (const line of lines) t.match(line, /^ok /)
 })
 

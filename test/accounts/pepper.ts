@@ -1,0 +1,82 @@
+import t from 'tap'
+import { claimPepper, pepperFault } from '../../src/accounts/pepper.ts'
+import { keys } from '../../src/redis/keys.ts'
+import { startGateway } from '../fixtures/gateway.ts'
+import type { InProcess } from '../fixtures/gateway.ts'
+import { connectLink } from '../fixtures/ledger.ts'
+import { startRedis } from '../fixtures/redis-server.ts'
+
+const yamlOf = (pepper: string, more = '') => `
+models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }
+plugins: { auth: { pepper: '${pepper}' } }
+${more}`
+const other = /plugins\.auth\.pepper is not the one under which the keys in this Redis were made/
+
+async function balanceStatus(gateway: InProcess, key: string): Promise<number> {
+  const { status } = await gateway.call('/api/billing/balance', key)
+  return status
+}
+
+t.test('with another pepper, a gateway does not start, and does not reload', async (t) => {
+  const redis = await startRedis(t)
+  const first = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
+  const { key } = await first.account(10)
+  for (const pepper of ['chili', '']) {
+    await t.rejects(startGateway(t, { redis, yaml: yamlOf(pepper) }), { message: other }, pepper)
+    await first.rewrite(yamlOf(pepper))
+    await t.rejects(first.gateway.reload('test'), 'a reload is refused')
+  }
+  t.match(first.log.join(''), other)
+  t.equal(await balanceStatus(first, key), 200, 'the key is as valid as before')
+  const second = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
+  t.equal(await balanceStatus(second, key), 200)
+})
+
+t.test(
+  'before the first key, and when the operator gives up all keys, another one is taken',
+  async (t) => {
+    const redis = await startRedis(t)
+    const gateway = await startGateway(t, { redis, yaml: yamlOf('') })
+    await gateway.rewrite(yamlOf('cayenne'))
+    await gateway.gateway.reload('test')
+    const { id, key } = await gateway.account(10)
+    const { client } = await connectLink(t, redis.socket)
+    await client.del(keys.pepper)
+    await gateway.rewrite(yamlOf('chili'))
+    await gateway.gateway.reload('test')
+    t.equal(await balanceStatus(gateway, key), 401)
+    t.equal(await balanceStatus(gateway, (await gateway.keyFor(id)).key), 200)
+  },
+)
+
+t.test('while Redis is away, a reload with the same pepper goes through', async (t) => {
+  const redis = await startRedis(t)
+  const gateway = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
+  await redis.stop()
+  await gateway.rewrite(yamlOf('cayenne', 'limits: { heartbeat: 20s }'))
+  t.match(await gateway.gateway.reload('test'), [{ path: ['limits', 'heartbeat'] }])
+})
+
+t.test('while the memory of Redis is full, a gateway starts', async (t) => {
+  const { client } = await connectLink(t, (await startRedis(t)).socket)
+  await client.config('SET', 'maxmemory', '1')
+  await claimPepper(client, 'cayenne')
+  t.equal(await client.get(keys.pepper), null, 'it could not be noted')
+  await client.config('SET', 'maxmemory', '0')
+  await claimPepper(client, 'cayenne')
+  await client.hset(keys.keyIds, 'key', 'ref')
+  await client.config('SET', 'maxmemory', '1')
+  await claimPepper(client, 'cayenne')
+  await t.rejects(claimPepper(client, 'chili'), { message: other })
+})
+
+t.test('of gateways that start at once, one notes its pepper; a look notes nothing', async (t) => {
+  const { client } = await connectLink(t, (await startRedis(t)).socket)
+  t.equal(await pepperFault(client, 'cayenne'), undefined)
+  t.equal(await client.exists(keys.pepper), 0)
+  await client.hset(keys.keyIds, 'key', 'ref')
+  const claims = ['cayenne', 'chili', 'paprika'].map((pepper) => claimPepper(client, pepper))
+  const outcomes = await Promise.allSettled(claims)
+  t.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 1)
+  t.match(await pepperFault(client, 'curry'), other)
+})
