@@ -11,12 +11,13 @@ const { tmpdir } = require('node:os')
 const { join } = require('node:path')
 
 const [major] = process.versions.node.split('.')
+const brought = Number(major) >= 24 ? undefined : broughtNode()
 if (Number(major) >= 24) {
   const folder = cacheFolder()
   if (folder) nodeModule.enableCompileCache(folder)
   void import('./main.ts')
-} else if (broughtNode()) {
-  runUnder(broughtNode())
+} else if (brought) {
+  runUnder(brought)
 } else {
   console.error(
     `tollgate: this is Node ${process.versions.node}, and it takes 24 or later. ` +

@@ -110,6 +110,10 @@ t.test('books that nobody reads to the end are not called right', async (t) => {
   const line = `"${process.execPath}" "${main}" reconcile '${file}' --admin ${gateway.adminUrl} | head -1; exit "\${PIPESTATUS[0]}"`
   const env = { ...process.env, TOLLGATE_ADMIN_TOKEN: adminToken }
   t.match(await runProcess(t, ['bash', '-c', line], { env }), { code: 1, out: /^DAY/, err: '' })
+  const audit = `"${process.execPath}" "${main}" audit --admin ${gateway.adminUrl}`
+  t.match(await runProcess(t, ['bash', '-c', audit], { env }), { code: 0 })
+  const unread = `${audit} | true; exit "\${PIPESTATUS[0]}"`
+  t.match(await runProcess(t, ['bash', '-c', unread], { env }), { code: 1, err: '' })
 })
 
 t.test('doctor removes its object when the reader of its lines ends', async (t) => {

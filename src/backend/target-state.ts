@@ -61,8 +61,9 @@ export class TargetState {
 
   get #shownNow(): string {
     const { state } = this.breaker
+    // Its cool-down may be over: but a check that fails holds it back.
+    if (this.isUnhealthy && state !== 'open') return 'unhealthy'
     if (state !== 'closed') return state
-    if (this.isUnhealthy) return 'unhealthy'
     return this.isLoading ? 'loading' : 'up'
   }
 }

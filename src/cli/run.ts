@@ -18,6 +18,7 @@ import { moneyCommands } from './money.ts'
 import { portal } from './portal.ts'
 import { reconcile } from './reconcile.ts'
 import { reload } from './reload.ts'
+import { clean } from './table.ts'
 import { top } from './top.ts'
 import { transactions } from './transactions.ts'
 import { usage } from './usage.ts'
@@ -56,7 +57,9 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
     return await runOne(argv, io)
   } catch (error) {
     if (error instanceof CliError) {
-      io.stderr.write(`tollgate: ${error.message}\n`)
+      // It may have words of a file or of a gateway in it.
+      const lines = error.message.split('\n').map(clean)
+      io.stderr.write(`tollgate: ${lines.join('\n')}\n`)
       return error.exitCode
     }
     if (io.signal?.aborted) return exit.ok

@@ -29,7 +29,7 @@ export const top: Command = {
       if (!now) continue
       const seen = compare(before, now)
       if (isOnce) return tell(call, seen, page(seen))
-      tell(call, seen, clear + page(seen))
+      tell(call, seen, (call.io.stdout.isTTY ? clear : '\n') + page(seen))
       before = now
     }
   },

@@ -30,6 +30,15 @@ t.test('since says when a state began', async (t) => {
   t.equal(state.show().state, 'loading')
 })
 
+t.test('one that its check holds back is unhealthy, also when its cool-down is over', async (t) => {
+  const state = new TargetState(targetOf('http://a.test/v1'))
+  const breaker = mock.getter(state.breaker, 'state', () => 'half_open' as const)
+  t.teardown(() => breaker.mock.restore())
+  t.equal(state.show().state, 'half_open')
+  state.isUnhealthy = true
+  t.equal(state.show().state, 'unhealthy')
+})
+
 t.test('where nothing is under way, and none may be asked, nobody waits', async (t) => {
   const state = new ModelState(modelOf([]))
   const { signal } = new AbortController()

@@ -38,6 +38,13 @@ t.test('wrong use ends with 2 and suggests the right words', async (t) => {
   }
 })
 
+t.test('a message moves no cursor and turns no text around', async (t) => {
+  const { code, err } = await runCli(['a\u009b31m\u202e\u0007\u001b[2J'])
+  t.equal(code, 2)
+  t.match(err, /There is no command "a/)
+  t.notMatch(err, /[\u0007\u001b\u009b\u202e]/)
+})
+
 t.test('who forgets the `--` of npm is told so', async (t) => {
   const words = ['start', 'g.yaml']
   const hint = /npm start -- --config FILE/

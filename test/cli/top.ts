@@ -55,21 +55,25 @@ t.test('--once measures what streams, is refused, and where it goes', async (t) 
   t.match(people.out, /^m {6}1 {7}up {11}1 {8}0$/m)
 })
 
-t.test('without --once it goes on until it is interrupted', async (t) => {
-  const yaml = "models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }"
-  const { adminUrl } = await startGateway(t, { yaml })
-  const interrupt = new AbortController()
-  const pages: string[] = []
-  const onOutput = (text: string) => {
-    if (pages.push(text) === 2) interrupt.abort()
-  }
-  const words = ['top', '--admin', adminUrl]
-  const { code } = await runCli(words, { env, signal: interrupt.signal, onOutput })
-  t.equal(code, 0)
-  t.equal(pages.length, 2)
-  t.ok(pages[1]?.startsWith('\x1b[H\x1b[J'), 'at the same place')
-  t.match(pages[1], /^streams/m)
-})
+for (const isTTY of [true, false]) {
+  const where = isTTY ? 'a terminal' : 'a file'
+  t.test(`without --once it goes on until it is interrupted, on ${where}`, async (t) => {
+    const yaml = "models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }"
+    const { adminUrl } = await startGateway(t, { yaml })
+    const interrupt = new AbortController()
+    const pages: string[] = []
+    const onOutput = (text: string) => {
+      if (pages.push(text) === 2) interrupt.abort()
+    }
+    const words = ['top', '--admin', adminUrl]
+    const { code } = await runCli(words, { env, signal: interrupt.signal, onOutput, isTTY })
+    t.equal(code, 0)
+    t.equal(pages.length, 2)
+    t.equal(pages[1]?.startsWith('\x1b[H\x1b[J'), isTTY, 'at the same place only on a terminal')
+    if (!isTTY) t.notMatch(pages.join(''), /\x1b/)
+    t.match(pages[1], /^streams/m)
+  })
+}
 
 t.test('it goes on when the gateway has restarted', async (t) => {
   const yaml = "models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }"

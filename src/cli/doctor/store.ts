@@ -198,14 +198,20 @@ const leastFreeBytes = 2 ** 30
 export async function judgeSpace(path: string, reserveBytes: number): Promise<CheckOutcome> {
   const { bavail, bsize } = await statfs((await missingOf(path)).above)
   const free = bavail * bsize
-  const detail = `${path} has ${inGiB(free)} free`
-  const reserve = `store.disk.reserve, ${inGiB(reserveBytes)}`
+  const detail = `${path} has ${shown(free)} free`
+  const reserve = `store.disk.reserve, ${shown(reserveBytes)}`
   if (free < reserveBytes) return fail(`${detail}, less than ${reserve}: files are refused`)
   if (free - reserveBytes >= leastFreeBytes) return ok(detail)
   return warn(`${detail}, and ${reserve}, stays free: little is left for files`)
 }
 
-const inGiB = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`
+const unitOf = (bytes: number) =>
+  bytes < 2 ** 30 ? { size: 2 ** 20, name: 'MiB' } : { size: 2 ** 30, name: 'GiB' }
+
+function shown(bytes: number): string {
+  const { size, name } = unitOf(bytes)
+  return `${(bytes / size).toFixed(1)} ${name}`
+}
 
 /** Call it before the checks of a store at `path`. The function that it returns removes the folders that did not exist before. */
 export async function watchFolders(path: string): Promise<() => Promise<void>> {

@@ -221,7 +221,9 @@ t.test('the space is that of a folder that does not exist yet, too', async (t) =
   const path = join(dir, 'not', 'yet')
   const { verdict, detail } = await judgeSpace(path, 0)
   t.match(verdict, /^(ok|warn)$/)
-  t.match(detail, /^\/.*\/not\/yet has \d+\.\d GiB free/)
+  t.match(detail, /^\/.*\/not\/yet has \d+\.\d [MG]iB free/)
+  const reserve = await judgeSpace(path, 100 * 2 ** 40 + 1)
+  t.match(reserve, { verdict: 'fail', detail: /reserve, 102400\.0 GiB/ })
 })
 
 t.test('the space for files is what is free beyond the reserve', async (t) => {
