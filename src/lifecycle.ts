@@ -3,8 +3,7 @@
 // The calls of a phase start together and are all awaited. An error that a call throws synchronously wins, else the first
 // answer or refusal in plugin order. Each plugin releases in `done` what it took. The exchange ends when its work ends, not when its client leaves.
 
-import { asGatewayError } from './errors.ts'
-import type { GatewayError } from './errors.ts'
+import { asGatewayError, GatewayError } from './errors.ts'
 import type { Answer, Exchange, Hooks, Outcome, Route, Run, SseEvent } from './exchange.ts'
 import { ClientLeft } from './http/body.ts'
 import { refuseStrangeQuery } from './http/refusals.ts'
@@ -25,7 +24,7 @@ export interface NamedHooks extends Hooks {
   readonly plugin: string
 }
 
-/** Called when a plugin's `done` failed. The other plugins still settle. */
+/** Called when a plugin's `begin`, `refuse` or `done` failed. The other plugins still settle. */
 export type HookFailure = (plugin: string, error: unknown) => void
 
 export interface Life {
@@ -39,7 +38,7 @@ export async function live(x: Exchange, wire: Wire, life: Life): Promise<void> {
   const { hooks, onHookFailure } = life
   const run = createRun(x, hooks, onHookFailure)
   try {
-    for (const hook of hooks) hook.check?.()
+    for (const hook of hooks) mustNotWait(hook.check?.(), hook.plugin, 'check')
     refuseStrangeQuery(x.query, x.route)
     if (x.route.body === 'json') {
       const vouch = async () => {
@@ -67,12 +66,12 @@ export async function live(x: Exchange, wire: Wire, life: Life): Promise<void> {
     // The exchange is not settled before its generation ends, even if its answer was cut off.
     if (x.work) await x.work
     if (thrown instanceof ClientLeft) return
-    const error = refusal(hooks, asGatewayError(thrown))
+    const error = refusal(asGatewayError(thrown), life)
     const status = wire.left ? 499 : error.status
     await run.finish({ ...plainOutcome(status, wire.left), error, complete: false })
     await wire.sendError(error)
   } finally {
-    // `finish` must run in every case, because it settles. If it has not run by now, the client has left, or a `refuse` has thrown.
+    // `finish` must run in every case, because it settles. If it has not run by now, the client has left.
     await run.finish({ ...plainOutcome(499, true), complete: false })
   }
 }
@@ -81,9 +80,28 @@ function plainOutcome(status: number, clientLeft: boolean): Outcome {
   return { status, clientLeft, backendAsked: false, complete: true, cut: false }
 }
 
+/**
+ * Throws if a hook that must not wait has returned a promise: nobody would await it, so a check would refuse nobody, and
+ * a rejection would end the process.
+ */
+export function mustNotWait(returned: unknown, plugin: string, hook: string): void {
+  if (typeof returned !== 'object' || returned === null || !('then' in returned)) return
+  Promise.resolve(returned).catch(() => undefined)
+  throw new TypeError(`${plugin}: ${hook} must not be async`)
+}
+
 /** The error that the client gets: a plugin may replace it, for instance by 429 after too many wrong keys. */
-function refusal(hooks: readonly NamedHooks[], error: GatewayError): GatewayError {
-  for (const hook of hooks) error = hook.refuse?.(error) ?? error
+function refusal(error: GatewayError, { hooks, onHookFailure }: Life): GatewayError {
+  for (const hook of hooks) {
+    try {
+      const other: unknown = hook.refuse?.(error)
+      mustNotWait(other, hook.plugin, 'refuse')
+      if (other instanceof GatewayError) error = other
+    } catch (thrown) {
+      if (thrown instanceof GatewayError) error = thrown
+      else onHookFailure(hook.plugin, thrown)
+    }
+  }
   return error
 }
 
@@ -129,12 +147,14 @@ function createRun(x: Exchange, hooks: readonly NamedHooks[], onHookFailure: Hoo
   let finished: Promise<void> | undefined
   let isFinished = false
   const toAll = (event: SseEvent) => {
-    for (const hook of hooks) hook.event?.(event)
+    for (const hook of hooks) mustNotWait(hook.event?.(event), hook.plugin, 'event')
   }
   return {
     event: hooks.some((hook) => hook.event) ? toAll : undefined,
     upstream(request) {
-      for (const hook of hooks) hook.upstream?.(request)
+      for (const hook of hooks) {
+        mustNotWait(hook.upstream?.(request), hook.plugin, 'upstream')
+      }
     },
     finish(outcome) {
       if (isFinished) return finished

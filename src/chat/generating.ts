@@ -4,7 +4,7 @@ import type { BackendAnswer } from '../backend/forward.ts'
 import type { Candidates, Seat, Targets } from '../backend/targets.ts'
 import type { Meter } from '../backend/usage.ts'
 import type { Limits, Target } from '../config/config.ts'
-import { GatewayError, errorBody } from '../errors.ts'
+import { asGatewayError, errorBody, GatewayError } from '../errors.ts'
 import type { Exchange, Outcome, Run, SseEvent } from '../exchange.ts'
 import { ClientLeft } from '../http/body.ts'
 import type { StopReason } from '../ledger/hold.ts'
@@ -121,15 +121,11 @@ export async function givenUp(generation: Generation, thrown: unknown): Promise<
 
 /** The outcome when nothing of a backend's answer was handed on. */
 function endedBy(generation: Generation, thrown: unknown): Outcome {
-  const error = generation.cancelled ?? thrown
-  const clientLeft = error instanceof ClientLeft || generation.x.left.aborted
-  const status = clientLeft ? 499 : error instanceof GatewayError ? error.status : 500
-  return {
-    ...outcome(generation, status),
-    clientLeft,
-    complete: false,
-    ...(error instanceof GatewayError ? { error } : {}),
-  }
+  const hasLeft = !generation.cancelled && thrown instanceof ClientLeft
+  const error = generation.cancelled ?? (hasLeft ? undefined : asGatewayError(thrown))
+  const clientLeft = hasLeft || generation.x.left.aborted
+  const status = clientLeft ? 499 : (error?.status ?? 500)
+  return { ...outcome(generation, status), clientLeft, complete: false, ...(error && { error }) }
 }
 
 /** No other target will be asked. The request's memory must not be kept for an answer that may take half an hour. */

@@ -16,13 +16,14 @@ import { shareOf } from '../http/slow-reader.ts'
 import type { ReaderLimits, Unsent } from '../http/slow-reader.ts'
 import { newId } from '../ids.ts'
 import { live } from '../lifecycle.ts'
-import type { Life, NamedHooks, Wire } from '../lifecycle.ts'
+import type { Wire } from '../lifecycle.ts'
 import type { Claim } from '../redis/claims.ts'
-import type { Edition } from '../edition.ts'
-import type { Gateway, NamedRunning, Pools } from '../plugin.ts'
+import type { Gateway, Pools } from '../plugin.ts'
 import { isOutage } from '../redis/scripts.ts'
 import { free } from '../sharing/discard.ts'
 import type { Linked, LinkedList } from '../sharing/linked-list.ts'
+import { begun } from './begin.ts'
+import type { Owners } from './begin.ts'
 import type { Router } from './router.ts'
 import type { OnRequest } from './server.ts'
 import { parseTarget } from './target.ts'
@@ -149,9 +150,7 @@ export class Inside extends AbortController implements Linked<Inside> {
 }
 
 /** What each request of a listener finds. */
-export interface Handling extends Ways {
-  readonly edition: Edition
-  readonly ownerOf: ReadonlyMap<Route, NamedRunning>
+export interface Handling extends Ways, Owners {
   readonly inside: LinkedList<Inside>
   readonly budget: BodyBudget
 }
@@ -177,7 +176,7 @@ export function requestHandler(handling: Handling): OnRequest {
     res.on('close', onClose)
     try {
       const wire = new HttpWire({ req, res, x, share, gateway })
-      await live(x, wire, { ...begun(x, handling), onHookFailure })
+      await live(x, wire, begun(x, handling, onHookFailure))
     } finally {
       x.forget()
       share.release()
@@ -185,23 +184,6 @@ export function requestHandler(handling: Handling): OnRequest {
       edition.leave()
     }
   }
-}
-
-/** The route's hooks come just after those of its plugin. */
-function begun(x: Exchange, { edition, ownerOf }: Handling): Omit<Life, 'onHookFailure'> {
-  const owner = ownerOf.get(x.route)
-  const serving = x.route.begin(x)
-  const hooks: NamedHooks[] = []
-  for (const one of edition.plugins) {
-    const own = one.begin?.(x)
-    if (own) hooks.push(named(own, one.name))
-    if (one === owner) hooks.push(named(serving, one.name))
-  }
-  return { hooks, serve: (run) => serving.serve(run) }
-}
-
-function named(hooks: object, plugin: string): NamedHooks {
-  return Object.assign(hooks, { plugin })
 }
 
 interface WireParts {

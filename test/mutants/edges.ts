@@ -164,8 +164,8 @@ export const edgeMutants: readonly Mutant[] = [
   one('chat/generating.ts', 'x.forgetBody()', '', 'chat/generation.ts'),
   one(
     'chat/generating.ts',
-    'const clientLeft = error instanceof ClientLeft || generation.x.left.aborted',
-    'const clientLeft = error instanceof ClientLeft',
+    'const clientLeft = hasLeft || generation.x.left.aborted',
+    'const clientLeft = hasLeft',
     'chat/generation.ts',
   ),
   one(
@@ -227,6 +227,14 @@ export const edgeMutants: readonly Mutant[] = [
   ),
   one('http/client-address.ts', 'if (!isTrusted(address)) break', 'if (!isTrusted(peer)) break'),
   one('lifecycle.ts', 'if (answering) await answering', ''),
+  one(
+    'lifecycle.ts',
+    "for (const hook of hooks) mustNotWait(hook.check?.(), hook.plugin, 'check')",
+    'for (const hook of hooks) hook.check?.()',
+    'listeners/begin.ts',
+  ),
+  one('listeners/begin.ts', 'if (serving && one === owner) hooks.push(serving)', ''),
+  one('listeners/begin.ts', 'return { ...servesNothing, plugin, check }', 'return undefined'),
   one('listeners/connection.ts', "res.once('close', () => due.pipelined--)", ''),
   one(
     'http/reply.ts',

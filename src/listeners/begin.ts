@@ -1,0 +1,61 @@
+// The hooks of a request, of all plugins and of its route. A plugin that fails here refuses the request, and no more.
+
+import type { Edition } from '../edition.ts'
+import type { Exchange, Hooks, Route, Serving } from '../exchange.ts'
+import { mustNotWait } from '../lifecycle.ts'
+import type { HookFailure, Life, NamedHooks } from '../lifecycle.ts'
+import type { NamedRunning } from '../plugin.ts'
+
+export interface Owners {
+  readonly edition: Edition
+  /** The plugin of each route. */
+  readonly ownerOf: ReadonlyMap<Route, NamedRunning>
+}
+
+/** The route's hooks come just after those of its plugin. */
+export function begun(x: Exchange, { edition, ownerOf }: Owners, onHookFailure: HookFailure): Life {
+  const owner = ownerOf.get(x.route)
+  const serving = tryBegin(x, x.route, { plugin: owner?.name ?? 'router', onHookFailure })
+  const hooks: NamedHooks[] = []
+  for (const one of edition.plugins) {
+    const own = tryBegin(x, one, { plugin: one.name, onHookFailure })
+    if (own) hooks.push(own)
+    if (serving && one === owner) hooks.push(serving)
+  }
+  return { hooks, serve: async (run) => (serving ?? servesNothing).serve(run), onHookFailure }
+}
+
+interface Beginner<T extends Hooks> {
+  begin?(x: Exchange): T | undefined
+}
+
+interface Beginning {
+  readonly plugin: string
+  readonly onHookFailure: HookFailure
+}
+
+/**
+ * In place of hooks that could not begin, a refusal: the request then has its id, its log line and the hooks of the
+ * other plugins all the same.
+ */
+function tryBegin<T extends Hooks>(
+  x: Exchange,
+  one: Beginner<T>,
+  { plugin, onHookFailure }: Beginning,
+): ((T | Serving) & NamedHooks) | undefined {
+  try {
+    const hooks = one.begin?.(x)
+    mustNotWait(hooks, plugin, 'begin')
+    return hooks && Object.assign(hooks, { plugin })
+  } catch (error) {
+    onHookFailure(plugin, error)
+    const check = () => {
+      throw error
+    }
+    return { ...servesNothing, plugin, check }
+  }
+}
+
+const servesNothing: Serving = {
+  serve: () => Promise.reject(new TypeError('the begin of a route returned no serve')),
+}
