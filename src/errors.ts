@@ -126,6 +126,11 @@ export function hasCode(error: unknown, code: string): boolean {
   return codeOf(error) === code
 }
 
+/** This process, or this machine, has no file descriptor left: whoever was to be reached has no part in it. */
+export function isOutOfFiles(error: unknown): boolean {
+  return hasCode(error, 'EMFILE') || hasCode(error, 'ENFILE')
+}
+
 /** Node's codes for a server that was not reached. */
 export const unreached: ReadonlySet<string> = new Set(
   'ECONNREFUSED ENOTFOUND EAI_AGAIN EHOSTUNREACH ENETUNREACH ETIMEDOUT'.split(' '),

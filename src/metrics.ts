@@ -1,6 +1,7 @@
 // Every metric of the gateway, declared once with its help text (docs/operating.md#metrics). Labels are bounded: never
 // a key, an account, a session, or a model name that is not configured. Exemplars name requests.
 
+import { readFileSync } from 'node:fs'
 import {
   AggregatorRegistry,
   Counter,
@@ -258,7 +259,6 @@ export function lastingMetrics(metrics: MetricsJson): MetricsJson {
 const ofOneProcess = [
   'process_start_time_seconds',
   'process_open_fds',
-  'process_max_fds',
   'nodejs_eventloop_lag_p99_seconds',
 ]
 
@@ -272,7 +272,35 @@ function collectNodeMetrics(registry: AnyRegistry): void {
   ]) {
     registry.removeSingleMetric(`${name}_total`)
   }
+  collectMostFiles(registry)
   for (const name of ofOneProcess) {
     Object.assign(registry.getSingleMetric(name) ?? {}, { aggregator: 'max' })
+  }
+}
+
+/** In place of prom-client's own, which reads the limit once: an operator may raise it while the process runs. */
+function collectMostFiles(registry: AnyRegistry): void {
+  const name = 'process_max_fds'
+  if (!registry.getSingleMetric(name)) return
+  registry.removeSingleMetric(name)
+  new Gauge({
+    name,
+    help: 'Most file descriptors that one process may have open.',
+    registers: [registry as Registry],
+    aggregator: 'max',
+    collect() {
+      const most = readMostFiles()
+      if (most !== undefined) this.set(most)
+    },
+  })
+}
+
+/** Undefined where the system does not tell, and while no descriptor is left for reading it. */
+function readMostFiles(): number | undefined {
+  try {
+    const most = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1]
+    return most === undefined ? undefined : Number(most)
+  } catch {
+    return undefined
   }
 }

@@ -8,7 +8,7 @@ import { Socket } from 'node:net'
 import { Stream } from 'node:stream'
 import { createProxyServer } from 'http-proxy-3'
 import type { Model, Target } from '../config/config.ts'
-import { GatewayError, codeOf, hasCode, unreached } from '../errors.ts'
+import { GatewayError, codeOf, hasCode, isOutOfFiles, unreached } from '../errors.ts'
 import type { BackendRequest } from '../exchange.ts'
 import { http } from '../node-http.ts'
 import { portOf } from './connections.ts'
@@ -269,8 +269,7 @@ export function abortError({ reason }: AbortSignal): GatewayError {
 
 /** The refusal for a socket error on the way to a backend. */
 export function fromNodeError(cause: Error): GatewayError {
-  const nodeCode = codeOf(cause)
-  const isUnreached = unreached.has(nodeCode) || nodeCode === 'EMFILE'
-  const code = isUnreached ? 'upstream_unavailable' : 'upstream_error'
+  if (isOutOfFiles(cause)) return new GatewayError('overloaded', { cause })
+  const code = unreached.has(codeOf(cause)) ? 'upstream_unavailable' : 'upstream_error'
   return new GatewayError(code, { cause, source: 'backend' })
 }

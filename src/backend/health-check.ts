@@ -6,7 +6,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { IncomingMessage } from 'node:http'
 import type { Model, Target } from '../config/config.ts'
-import { codeOf } from '../errors.ts'
+import { codeOf, isOutOfFiles } from '../errors.ts'
 import type { Log } from '../log.ts'
 import { PatientTimer } from '../sharing/patience.ts'
 import { getFrom } from './get.ts'
@@ -17,7 +17,7 @@ import type { Targets } from './targets.ts'
 type CheckSettings = NonNullable<Target['healthCheck']>
 
 /** `failure` is a status or a code, without the target's address. */
-type Health = 'passed' | 'loading' | { readonly failure: string }
+type Health = 'passed' | 'loading' | 'not-asked' | { readonly failure: string }
 
 const mostBytes = 4096
 
@@ -35,6 +35,7 @@ export async function askHealth(
     const answer = await getFrom(target, { url, connectMs: timeoutMs, signal })
     return healthOf(answer, await beginningOf(answer))
   } catch (error) {
+    if (isOutOfFiles(error)) return 'not-asked'
     return { failure: signal.aborted ? 'time-out' : codeOf(error) || 'no answer' }
   } finally {
     timer.clear()
@@ -105,7 +106,7 @@ class HealthCheck {
     const health = await askHealth(state.target, settings, this.#ended.signal)
     if (this.#ended.signal.aborted) return
     if (health === 'loading') this.#loads()
-    else this.#judge(health)
+    else if (health !== 'not-asked') this.#judge(health)
     this.#wait(settings.intervalMs * (1 - jitter + 2 * jitter * random()))
   }
 
@@ -116,7 +117,7 @@ class HealthCheck {
     state.loads(settings.intervalMs * (1 + jitter) + settings.timeoutMs)
   }
 
-  #judge(health: Exclude<Health, 'loading'>): void {
+  #judge(health: Exclude<Health, 'loading' | 'not-asked'>): void {
     const { state, model, settings, log } = this.#checked
     const hasPassed = health === 'passed'
     state.hasLoaded()

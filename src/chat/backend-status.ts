@@ -2,7 +2,7 @@
 // Any other status becomes a gateway error, because a backend's 401 or 402 must not look like the gateway's own.
 
 import type { Target } from '../config/config.ts'
-import { GatewayError, hasCode } from '../errors.ts'
+import { GatewayError, isOutOfFiles } from '../errors.ts'
 import type { Answer } from '../exchange.ts'
 import { hasError, isError, saysLoading } from '../backend/report.ts'
 import { mask } from '../backend/secrets.ts'
@@ -35,7 +35,7 @@ export function verdictOn(error: unknown): 'failed' | 'suspected' | 'loads' | un
   if (!isForAnother(error) && !isTimeout(error)) return undefined
   const { code, cause } = error
   if (cause instanceof BackendStatus && cause.isLoading) return 'loads'
-  if (code === 'upstream_rate_limited' || hasCode(cause, 'EMFILE')) return undefined
+  if (code === 'upstream_rate_limited' || isOutOfFiles(cause)) return undefined
   return code === 'upstream_unavailable' ? 'failed' : 'suspected'
 }
 
@@ -45,8 +45,11 @@ export function isTimeout(error: unknown): error is GatewayError {
 
 /** Whether another target may succeed. A time-out is another matter: a second target would be a second generation. */
 export function isForAnother(error: unknown): error is GatewayError {
-  if (!(error instanceof GatewayError) || error.source !== 'backend') return false
-  const { code, cause } = error
+  if (!(error instanceof GatewayError)) return false
+  const { code, cause, source } = error
+  // There may be a connection to another one.
+  if (isOutOfFiles(cause)) return true
+  if (source !== 'backend') return false
   if (code === 'upstream_timeout' || code === 'upstream_auth_error') return false
   return !(cause instanceof BackendStatus) || cause.status >= 500 || cause.status === 429
 }

@@ -116,8 +116,9 @@ function observeGeneration(
 ): void {
   const { facts } = x
   const model = facts.model ?? ''
-  for (const { target } of facts.failed ?? []) {
-    metrics.upstreamRequests.inc({ model, target, outcome: 'failed' })
+  for (const { target, outcome } of facts.failed ?? []) {
+    const isOurs = outcome === 'overloaded'
+    metrics.upstreamRequests.inc({ model, target, outcome: isOurs ? 'aborted' : 'failed' })
   }
   if (facts.target) {
     metrics.upstreamRequests.inc({ model, target: facts.target, outcome: resultOf(outcome) })

@@ -398,5 +398,8 @@ t.test(
     t.equal(failed('ECONNRESET').code, 'upstream_error')
     t.equal(failed('ECONNRESET').source, 'backend')
     t.equal(fromNodeError(new Error('no code')).code, 'upstream_error')
+    for (const code of ['EMFILE', 'ENFILE']) {
+      t.match(failed(code), { code: 'overloaded', source: 'gateway', retry: true })
+    }
   },
 )
