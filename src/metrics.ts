@@ -259,6 +259,7 @@ export function lastingMetrics(metrics: MetricsJson): MetricsJson {
 const ofOneProcess = [
   'process_start_time_seconds',
   'process_open_fds',
+  'process_max_fds',
   'nodejs_eventloop_lag_p99_seconds',
 ]
 
@@ -272,23 +273,12 @@ function collectNodeMetrics(registry: AnyRegistry): void {
   ]) {
     registry.removeSingleMetric(`${name}_total`)
   }
-  collectMostFiles(registry)
   for (const name of ofOneProcess) {
     Object.assign(registry.getSingleMetric(name) ?? {}, { aggregator: 'max' })
   }
-}
-
-/** In place of prom-client's own, which reads the limit once: an operator may raise it while the process runs. */
-function collectMostFiles(registry: AnyRegistry): void {
-  const name = 'process_max_fds'
-  if (!registry.getSingleMetric(name)) return
-  registry.removeSingleMetric(name)
-  new Gauge({
-    name,
-    help: 'Most file descriptors that one process may have open.',
-    registers: [registry as Registry],
-    aggregator: 'max',
-    collect() {
+  // prom-client reads it once, but an operator may raise the limit while the process runs.
+  Object.assign(registry.getSingleMetric('process_max_fds') ?? {}, {
+    collect(this: Gauge) {
       const most = readMostFiles()
       if (most !== undefined) this.set(most)
     },
