@@ -50,7 +50,7 @@ export interface Exchange {
   identity?: Identity | undefined
   /** This exchange's claim on the Idempotency-Key of a creating call; kept by the script that creates the resource. */
   claim?: Claim | undefined
-  /** What a metered route wants to hold, set by its `identify`, read by metering's `admit`. */
+  /** What a metered route wants to hold, set by its `identify`, taken back by idempotency for a repetition, read by metering's `admit`. */
   want?: Want | undefined
   /** The most tokens that each choice may generate, as metering's `admit` granted. */
   grantedPerChoice?: number | undefined

@@ -23,7 +23,9 @@ const allowance = z.strictObject({
 })
 
 export const plan = z.strictObject({
-  requests_per_minute: count().default(600).describe('Requests a minute of one account.'),
+  requests_per_minute: count()
+    .default(600)
+    .describe('Requests a minute of one account: so many that ask a model, and as many others.'),
   tokens_per_minute: count()
     .default(400_000)
     .describe(

@@ -75,7 +75,7 @@ export const responseHeaders: readonly HeaderRow[] = [
   row('Idempotent-Replayed', '`true`: an earlier call made this.', { const: 'true' }),
   row(
     'x-ratelimit-limit-requests x-ratelimit-remaining-requests x-ratelimit-reset-requests',
-    'Requests a minute of the account or the key; the reset is written as `12ms`, `1s`, `6m0s`. On every public route with a valid key.',
+    'Requests a minute of the account or the key; the reset is written as `12ms`, `1s`, `6m0s`. On public routes with a valid key, unless they were refused before that was counted. Requests that ask a model are counted apart from all others.',
   ),
   row(
     'x-ratelimit-limit-tokens x-ratelimit-remaining-tokens x-ratelimit-reset-tokens',
@@ -111,7 +111,7 @@ export const responseHeaders: readonly HeaderRow[] = [
   ),
   row(
     'Referrer-Policy Cross-Origin-Opener-Policy Content-Encoding',
-    'Under `/account`. `Referrer-Policy` also on `/docs`, `Content-Encoding` also on `/openapi.json`.',
+    'Under `/account`. `Referrer-Policy` also on `/docs`, `Content-Encoding` also there and on `/openapi.json`.',
   ),
   row(
     'Set-Cookie',
