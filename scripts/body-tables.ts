@@ -59,7 +59,7 @@ const bodies: Readonly<Record<string, readonly [ZodObject, Sentences]>> = {
       models: 'Ids or aliases of models; `*` allows all models and is the default.',
       expires_at: 'Unix seconds, in the future; null or not given: never.',
       limits: "Narrower than the plan's.",
-      'limits.requests_per_minute': 'Requests.',
+      'limits.requests_per_minute': 'Requests that ask a model.',
       'limits.tokens_per_minute': 'Model tokens, of prompts and answers together.',
       'limits.concurrency': 'Generations at the same time.',
       budget: 'A cap on what the key may spend.',
