@@ -106,6 +106,8 @@ export interface Facts {
   /** What is charged for. */
   tokens?: TokenCounts
   cost?: number
+  /** In shadow mode: the part of `cost` that nobody has to pay, once Redis has said it. */
+  unpaid?: Promise<number>
   estimated?: boolean
   basis?: 'reported' | 'counted' | 'none'
   stream?: boolean

@@ -133,6 +133,7 @@ function compare(before: Look, now: Look) {
     streams: sums(now, 'streams_open', 'kind'),
     tokens_per_second: rates('tokens_total', 'kind'),
     charged_per_second: rate('charged_tokens_total'),
+    waived_per_second: rate('waived_tokens_total'),
     rejections_per_second: Object.fromEntries(refused),
     holds_open: sum(now, 'holds_open'),
     ledger_writes_open: sum(now, 'ledger_writes_open'),
@@ -152,10 +153,11 @@ const rounded = (value: number) => Math.round(value * 1000) / 1000
 function page(seen: Seen): string {
   const { redis, tokens_per_second: tokens, streams, targets } = seen
   const refused = Object.entries(seen.rejections_per_second)
+  const waived = seen.waived_per_second > 0 ? `   waived ${short(seen.waived_per_second)}` : ''
   const lines = [
     `${formatTime(seen.at)}   requests ${short(seen.requests_per_second)}/s   holds ${seen.holds_open}`,
     `streams   ${named(streams)}`,
-    `tokens/s  ${named(tokens)}   charged ${short(seen.charged_per_second)}`,
+    `tokens/s  ${named(tokens)}   charged ${short(seen.charged_per_second)}${waived}`,
     `redis     ${redis.up ? 'up' : 'AWAY'}, ${short(redis.scripts_per_second)} scripts/s, ${short(redis.mean_ms)} ms each; ${seen.ledger_writes_open} writes wait`,
     `refused   ${refused.length === 0 ? 'nothing' : named(seen.rejections_per_second, '/s')}`,
   ]

@@ -19,6 +19,8 @@ export interface Settled {
   readonly charge: number
   /** The part of `charge` that the account could not pay then. */
   readonly owed: number
+  /** The part of `charge` that shadow mode waived. Not known while the settlement waits. */
+  readonly waived: number
   /** Redis is away or refuses: the settlement waits, on disk if the disk takes it. */
   readonly isWaiting: boolean
 }

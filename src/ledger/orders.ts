@@ -111,9 +111,10 @@ export function settleOrder(hold: Hold, ending: Settlement): SettleOrder {
 
 export function toSettled(order: SettleOrder, reply: OrderReply | undefined): Settled {
   // An order without a reply waits, and will be charged.
-  if (!reply) return { charge: order.charge, owed: 0, isWaiting: true }
-  if (reply.word !== 'ok') return { charge: 0, owed: 0, isWaiting: false }
-  return { charge: numberAt(reply, 2), owed: numberAt(reply, 3), isWaiting: false }
+  if (!reply) return { charge: order.charge, owed: 0, waived: 0, isWaiting: true }
+  if (reply.word !== 'ok') return { charge: 0, owed: 0, waived: 0, isWaiting: false }
+  const [charge, owed, waived] = [numberAt(reply, 2), numberAt(reply, 3), numberAt(reply, 6)]
+  return { charge, owed, waived, isWaiting: false }
 }
 
 /** Undoes an admission whose reply was lost, because Redis may have made it. The mark that this leaves refuses an admission that arrives even later. */

@@ -9,7 +9,7 @@ import type { Gateway, Plugin } from '../plugin.ts'
 import { limitHeaders } from '../http/headers.ts'
 import type { Settlement } from '../ledger/orders.ts'
 import { noProgress } from '../ledger/hold.ts'
-import type { Hold, Progress } from '../ledger/hold.ts'
+import type { Hold, Progress, Settled } from '../ledger/hold.ts'
 import { ledgerSettings } from '../ledger/open.ts'
 import { charge } from '../ledger/price.ts'
 import { lowBalanceHeaders } from '../accounts/low-balance.ts'
@@ -117,7 +117,8 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       const { want } = x
       const held = hold
       const send = (settlement: Settlement) => {
-        void ledger.settle(held, settlement) // the reply is not awaited: the cost is known already
+        const settled = ledger.settle(held, settlement) // not awaited: the cost is known already
+        if (isShadow) x.facts.unpaid = settled.then(unpaidOf)
         x.written = gateway.redis.written()
       }
       // Called at once when the usage is known, else when its tokens are counted.
@@ -145,6 +146,11 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       }
     },
   }
+}
+
+/** In shadow mode: what of a charge has not been paid. A settlement that waits may be waived as a whole. */
+function unpaidOf({ charge: cost, waived, isWaiting }: Settled): number {
+  return isWaiting ? cost : waived
 }
 
 /** The settlement of a request. Also notes the cost for log and metrics. */

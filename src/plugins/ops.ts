@@ -4,9 +4,10 @@
 import { noKeys } from '../config/schema.ts'
 import type { GatewayError } from '../errors.ts'
 import { json } from '../exchange.ts'
-import type { Answer, Exchange, Outcome, Route } from '../exchange.ts'
+import type { Answer, Exchange, Facts, Outcome, Route } from '../exchange.ts'
 import { costOf } from '../ledger/price.ts'
 import { contentTypes } from '../metrics.ts'
+import type { Metrics } from '../metrics.ts'
 import type { Condition, Gateway, Plugin } from '../plugin.ts'
 import { isOutage } from '../redis/scripts.ts'
 import { conditionOf, measureTargets } from '../upkeep.ts'
@@ -138,13 +139,23 @@ function observeGeneration(
   metrics.flushes.inc(facts.flushes)
   if (!facts.basis) return
   metrics.settlements.inc({ basis: facts.basis })
-  const { tokens = noTokens, cost = 0 } = facts
+  const { tokens = noTokens } = facts
   metrics.tokens.inc({ model, kind: 'input' }, tokens.prompt - tokens.cached)
   metrics.tokens.inc({ model, kind: 'cached_input' }, tokens.cached)
   metrics.tokens.inc({ model, kind: 'output' }, tokens.completion)
-  metrics.charged.inc({ model }, cost)
+  void countCharge(metrics, model, facts)
   const paid = config.models.get(model)?.cost
   if (paid) metrics.cost.inc({ model }, costOf(paid, tokens))
+}
+
+/** Counts at once, except in shadow mode: there, only Redis' reply says how much is waived. */
+async function countCharge(metrics: Metrics, model: string, facts: Facts): Promise<void> {
+  const { cost = 0, unpaid } = facts
+  // A ledger that closes may have settled more than this cost, and a counter takes nothing below 0.
+  const waived = unpaid ? Math.min(cost, await unpaid) : 0
+  metrics.charged.inc({ model }, cost - waived)
+  // Also where it is 0: rules add the two counters, and without a series of both they would have no result.
+  metrics.waived.inc({ model }, waived)
 }
 
 /** A request that the gateway or its client ended is no failure of the backend. */

@@ -6,6 +6,7 @@ import { startBackend } from '../fixtures/backend.ts'
 import { endless } from '../fixtures/backend-model.ts'
 import { runCli } from '../fixtures/cli.ts'
 import { adminToken, startGateway } from '../fixtures/gateway.ts'
+import { ask, outputOnly } from '../fixtures/money.ts'
 
 const env = { TOLLGATE_ADMIN_TOKEN: adminToken }
 
@@ -53,6 +54,28 @@ t.test('--once measures what streams, is refused, and where it goes', async (t) 
   t.match(people.out, /^redis {5}up, /m)
   t.match(people.out, /^refused {3}.*\b(invalid_api_key|rate_limit_exceeded) \S+\/s\b/m)
   t.match(people.out, /^m {6}1 {7}up {11}1 {8}0$/m)
+})
+
+t.test('in shadow mode it shows what is waived apart from what is charged', async (t) => {
+  const backend = await startBackend(t)
+  const { adminUrl, account, call } = await startGateway(t, {
+    yaml: `${outputOnly(backend.url)}plugins: { metering: { enforce: false } }`,
+  })
+  const { key } = await account(0)
+  // Asked again and again, so that some of it is within the second that is measured.
+  let isOver = false
+  const asking = (async () => {
+    while (!isOver) await (await call('/v1/chat', key, ask(5, true))).text()
+  })()
+  const words = ['top', '--once', '--admin', adminUrl]
+  const json = await runCli([...words, '--json'], { env })
+  const people = await runCli(words, { env })
+  isOver = true
+  await asking
+  const seen = JSON.parse(json.out) as Readonly<Record<string, number>>
+  t.equal(seen['charged_per_second'], 0)
+  t.ok(Number(seen['waived_per_second']) > 0)
+  t.match(people.out, /^tokens\/s .* charged 0 {3}waived [1-9]/m)
 })
 
 for (const isTTY of [true, false]) {

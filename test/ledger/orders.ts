@@ -74,7 +74,7 @@ t.test('a hold that crosses an hour, or midnight, settles once', async (t) => {
     const order = settleOrder(hold, used(6))
     for (const isRepeated of [0, 1, 1]) {
       const { word, values } = await sendOrder(scripts, order)
-      t.same([word, ...values.slice(2)], ['ok', '6', '0', '94', isRepeated])
+      t.same([word, ...values.slice(2)], ['ok', '6', '0', '94', isRepeated, '0'])
     }
     t.match(await ledger.balance(ref), { balance: 94, reserved: 0 })
     t.equal(await link.client.hget(keys.settled(ref, hourOfHold(holdId)), holdId), 's 6 0')
@@ -183,20 +183,22 @@ t.test('a hold is settled once, in the tick of the first call', async (t) => {
   const settled = settle(hold, used(5))
   t.equal(settle(hold, used(9)), settled)
   t.same(told, ['h', 5])
-  t.same(await settled, { charge: 5, owed: 0, isWaiting: true })
+  t.same(await settled, { charge: 5, owed: 0, waived: 0, isWaiting: true })
 })
 
 t.test('what became of it', async (t) => {
   const order = { ...releaseOrder('r', 'x', 'h'), charge: 9 }
-  t.same(toSettled(order, undefined), { charge: 9, owed: 0, isWaiting: true })
+  t.same(toSettled(order, undefined), { charge: 9, owed: 0, waived: 0, isWaiting: true })
   t.same(toSettled(order, { word: 'late', nowMs: 1, values: [] }), {
     charge: 0,
     owed: 0,
+    waived: 0,
     isWaiting: false,
   })
-  t.same(toSettled(order, { word: 'ok', nowMs: 1, values: ['ok', 1, '4', '5'] }), {
-    charge: 4,
+  t.same(toSettled(order, { word: 'ok', nowMs: 1, values: ['ok', 1, '9', '5', '0', 0, '3'] }), {
+    charge: 9,
     owed: 5,
+    waived: 3,
     isWaiting: false,
   })
 })

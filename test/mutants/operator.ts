@@ -34,6 +34,18 @@ export const operatorMutants: readonly Mutant[] = [
     'const sorted = [...long]',
   ),
   one('plugins/metering.ts', 'doneEnds: true,', ''),
+  one('plugins/metering.ts', 'return isWaiting ? cost : waived', 'return waived', 'plugins/ops.ts'),
+  one(
+    'plugins/ops.ts',
+    'metrics.charged.inc({ model }, cost - waived)',
+    'metrics.charged.inc({ model }, cost)',
+  ),
+  one(
+    'ledger/lua/settle.lua',
+    'local waived_in_all = int(before.waived + charge.waived)',
+    'local waived_in_all = int(charge.waived)',
+    'ledger/shadow.ts',
+  ),
   one(
     'log-output.ts',
     'if (opened && opened.writableLength > waitingBytes) return void dropped++',

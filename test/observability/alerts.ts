@@ -59,6 +59,7 @@ const normal: Readonly<Record<string, string>> = {
   [settled('reported')]: rising(540),
   [settled('counted')]: rising(60),
   [ofModel('tollgate_charged_tokens_total')]: rising(60_000),
+  [ofModel('tollgate_waived_tokens_total')]: rising(0),
   [ofModel('tollgate_cost_tokens_total')]: rising(20_000),
   [firstToken('1')]: rising(590),
   [firstToken('30')]: rising(600),

@@ -18,7 +18,7 @@ import { metricOf } from '../fixtures/metric.ts'
 import { Reading, ask, outputOnly } from '../fixtures/money.ts'
 import { ensurePrometheus } from '../fixtures/prometheus.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
-import { fires, scrape } from '../fixtures/scrapes.ts'
+import { fires, isQuiet, scrape, seriesOf } from '../fixtures/scrapes.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 import { until } from '../fixtures/until.ts'
 
@@ -78,6 +78,22 @@ for (const price of [1, 0]) {
     await fires(t, 'TollgateSoldBelowCost', { before, after, goesOn: true, within: 65 })
   })
 }
+
+t.test('TollgateSoldBelowCost is about prices: in shadow mode, nobody need pay them', async (t) => {
+  for (const price of [10, 1]) {
+    const yaml = (url: string) =>
+      outputOnly(url).replace('output: 1 }', `output: ${price} }, cost: { input: 0, output: 5 }`) +
+      'plugins: { metering: { enforce: false } }\n'
+    const { gateway, askAll, before } = await world(t, chat(), yaml)
+    const waived = () => metricOf(gateway, 'tollgate_waived_tokens_total')
+    const earlier = await waived()
+    await askAll(0)
+    await until(async () => (await waived()) === earlier + 25 * price)
+    const seen = { before, after: [await scrape(gateway)], goesOn: true }
+    if (price < 5) await fires(t, 'TollgateSoldBelowCost', { ...seen, within: 65 })
+    else await isQuiet(t, 'a price above the cost', seriesOf(seen))
+  }
+})
 
 const reaped = 'tollgate_holds_reaped_total'
 

@@ -5,9 +5,12 @@ import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { sse } from '../fixtures/backend-scripts.ts'
 import { messageIdOf, startChat } from '../fixtures/session-chat.ts'
+import { Gate } from '../fixtures/gate.ts'
 import { startGateway } from '../fixtures/gateway.ts'
 import type { InProcess } from '../fixtures/gateway.ts'
 import { connectLink } from '../fixtures/ledger.ts'
+import { metricOf } from '../fixtures/metric.ts'
+import { ask, outputOnly } from '../fixtures/money.ts'
 import { until } from '../fixtures/until.ts'
 
 const yamlFor = (url: string) =>
@@ -50,6 +53,7 @@ t.test('a stream is counted: request, tokens, charge, settlement, times', async 
     ['tokens_total{model="m",kind="cached_input"}', 0],
     ['tokens_total{model="m",kind="output"}', completion],
     ['charged_tokens_total{model="m"}', prompt + completion],
+    ['waived_tokens_total{model="m"}', 0],
     ['settlements_total{basis="reported"}', 1],
     ['streams_open{kind="chat"}', 0],
   ]
@@ -87,6 +91,42 @@ t.test('what a model costs the operator is counted beside what is charged', asyn
   const paid = ((prompt / 2 - 1) * 4 + 1 + (completion / 2) * 2) / 8
   t.equal(sample(text, 'tollgate_cost_tokens_total{model="m"}'), paid)
   t.notOk(text.includes('tollgate_cost_tokens_total{model="free"}'), 'nobody knows what it costs')
+})
+
+t.test('what shadow mode waives is counted apart from what is charged', async (t) => {
+  const backend = await startBackend(t, chat({ chunks: 30 }))
+  const yaml = `${outputOnly(backend.url)}plugins: { metering: { enforce: false } }`
+  const gateway = await startGateway(t, { yaml })
+  const { key } = await gateway.account(50)
+  const charged = (of: InProcess) => metricOf(of, 'tollgate_charged_tokens_total{model="m"}')
+  const waived = (of: InProcess) => metricOf(of, 'tollgate_waived_tokens_total{model="m"}')
+  for (const sum of [30, 60, 90]) {
+    await (await gateway.call('/v1/chat', key, ask(100, true))).text()
+    await until(async () => (await charged(gateway)) + (await waived(gateway)) === sum)
+    t.equal(await charged(gateway), Math.min(50, sum))
+  }
+  // A gateway that enforces: what an account cannot pay is owed, so it is charged.
+  const enforcing = await startGateway(t, { yaml: outputOnly(backend.url) })
+  const { key: poor } = await enforcing.account(20)
+  backend.on(chat({ chunks: 30, ignoreMaxTokens: true }))
+  await (await enforcing.call('/v1/chat', poor, ask(20, true))).text()
+  t.same([await charged(enforcing), await waived(enforcing)], [30, 0])
+})
+
+t.test('while Redis is away, nothing counts as charged that shadow mode may waive', async (t) => {
+  const gate = new Gate()
+  gate.next(2)
+  const backend = await startBackend(t, chat({ chunks: 30, gate }))
+  const yaml = `${outputOnly(backend.url)}plugins: { metering: { enforce: false } }`
+  const gateway = await startGateway(t, { yaml })
+  const { key } = await gateway.account(50)
+  const answer = await gateway.call('/v1/chat', key, ask(100, true))
+  await gateway.redis.kill()
+  await until(async () => (await metricOf(gateway, 'tollgate_redis_up')) === 0)
+  gate.open()
+  await answer.text()
+  await until(async () => (await metricOf(gateway, 'tollgate_waived_tokens_total')) === 30)
+  t.equal(await metricOf(gateway, 'tollgate_charged_tokens_total'), 0)
 })
 
 t.test('cached input is counted apart from input', async (t) => {

@@ -5,7 +5,7 @@
 -- ARGV: 1 `<hold id> <total charge> <prompt> <cached> <completion> <tokens counted for the limit at admission>
 --       <their minute> <implausible> <1 = its key had limits of its own>`;
 --       2 `<key id> <model percent-encoded>`; 3 flags: e estimated, c cut; 4 meta
--- Reply: ok, now, charge, owed of it, balance, 1 = it was settled before
+-- Reply: ok, now, charge, owed of it, balance, 1 = it was settled before, waived of it or 0 if it was settled before
 --      | late, now | account_not_found, now
 
 local key_key, flags, meta = KEYS[5], ARGV[3], ARGV[4]
@@ -27,7 +27,7 @@ local mark, waived, counted_before, kept =
   unpack(call('HMGET', settled, id, waived_field(id), counted_field(id), 'kept'))
 if mark and string.sub(mark, 1, 1) == 's' then
   local charge, owed = match(mark, '^s (%d+) (%d+)$')
-  return { 'ok', now, charge, owed, int(account.granted - account.spent), 1 }
+  return { 'ok', now, charge, owed, int(account.granted - account.spent), 1, '0' }
 end
 if not row and not mark and now - made_at(id) > DAY_MS then return { 'late', now } end
 -- The books of a deleted account are closed.
@@ -104,4 +104,5 @@ write_sums(account, fields)
 if number(of_key[1]) == minute and correction ~= 0 then
   call('HSET', key_key, 'tokens', int(math.max(0, number(of_key[2]) + correction)))
 end
-return { 'ok', now, charged, int(charge.owed), int(account.granted - account.spent), 0 }
+local waived_in_all = int(before.waived + charge.waived)
+return { 'ok', now, charged, int(charge.owed), int(account.granted - account.spent), 0, waived_in_all }
