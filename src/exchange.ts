@@ -99,8 +99,8 @@ export interface Facts {
   model?: string
   /** The target that was asked last. */
   target?: string
-  /** The attempts before the last one: target, the error's code, ms. */
-  failed?: readonly { readonly target: string; readonly outcome: string; readonly ms: number }[]
+  /** The attempts before the last one. */
+  failed?: readonly FailedAttempt[]
   /** ms from arrival to the beginning of the last attempt. */
   askedMs?: number
   /** What is charged for. */
@@ -120,6 +120,15 @@ export interface Facts {
   /** ms from the backend request sent to the first content. */
   firstTokenMs?: number
   upstreamMs?: number
+}
+
+export interface FailedAttempt {
+  readonly target: string
+  /** The error's code. */
+  readonly outcome: string
+  readonly ms: number
+  /** The backend's own words about its limits. */
+  readonly said: string | undefined
 }
 
 /** How an exchange ended; handed to every `done`. */

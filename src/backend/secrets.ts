@@ -1,5 +1,6 @@
 // Takes a target's secrets out of what its backend said before a client sees it: key, header values, address, as they are
-// and as JSON or base64 would write them. Works on bytes, so the rest of an error body stays what it was.
+// and as JSON or base64 would write them. Works on bytes, so the rest of an error body stays what it was. For the log and
+// the operator, also words that may quote a part of a key.
 
 import type { Target } from '../config/config.ts'
 
@@ -24,6 +25,24 @@ export function mask(text: string | Buffer, target: Target): string | Buffer {
     if (masked.includes(secret)) masked = masked.replaceAll(secret, mark)
   }
   return masked
+}
+
+/** Each secret of so many characters, or more, must not be quoted in part either. */
+const leastPartedChars = 8
+/** Providers quote about as many from the beginning and the end of a key. */
+const partChars = 4
+
+/** A word in which a provider has hidden something itself, as in `sk-***abcd`, `sk-…abcd` and `...abcd`. */
+const hidden = /\*\*|••|(?:…|\.{3})[\w-]/u
+
+/** Takes out each word that may quote a part of a secret: providers do so with a key that they refuse. `text` is decoded, and `mask` has seen it. */
+export function maskParts(text: string, target: Target): string {
+  const parts = secretsOfTarget(target)
+    .flatMap((secret) => secret.split(/\s+/))
+    .filter(({ length }) => length >= leastPartedChars)
+    .flatMap((secret) => [secret.slice(0, partChars), secret.slice(-partChars)])
+  const isQuoting = (word: string) => hidden.test(word) || parts.some((part) => word.includes(part))
+  return text.replace(/\S+/g, (word) => (isQuoting(word) ? mark : word))
 }
 
 /** Longest first: a key inside a header value must not leave the value's other half standing. */

@@ -15,7 +15,7 @@ import type { Answer, BackendRequest, Exchange } from '../exchange.ts'
 import type { StopReason } from '../ledger/hold.ts'
 import { countText } from '../tokens/count-pieces.ts'
 import { errorBodyBytes, isForAnother, isTimeout, relayedRefusal } from './backend-status.ts'
-import { statusOfError, verdictOn } from './backend-status.ts'
+import { saidIn, statusOfError, verdictOn } from './backend-status.ts'
 import { Deadline } from './deadline.ts'
 import { finishesAlone, judge, outcome } from './generating.ts'
 import type { Generation, GenerationOptions } from './generating.ts'
@@ -205,8 +205,10 @@ function dropAttempt(generation: Generation, thrown: unknown): void {
   const { x, target, grammar } = generation
   const { facts } = x
   const ms = performance.now() - x.arrivedAt - (facts.askedMs ?? 0)
-  const outcome = thrown instanceof GatewayError ? thrown.code : 'internal_error'
-  facts.failed = [...(facts.failed ?? []), { target: target.name, outcome, ms }]
+  const isOurs = thrown instanceof GatewayError
+  const outcome = isOurs ? thrown.code : 'internal_error'
+  const said = isOurs ? saidIn(thrown) : undefined
+  facts.failed = [...(facts.failed ?? []), { target: target.name, outcome, ms, said }]
   grammar.restart?.()
   Object.assign(generation, nothingYet)
 }

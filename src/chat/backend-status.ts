@@ -5,6 +5,7 @@ import type { Target } from '../config/config.ts'
 import { GatewayError, isOutOfFiles } from '../errors.ts'
 import type { Answer } from '../exchange.ts'
 import { hasError, isError, saysLoading } from '../backend/report.ts'
+import { wordsIn } from '../backend/said.ts'
 import { mask } from '../backend/secrets.ts'
 import { field, parsed } from '../http/json/field.ts'
 
@@ -22,12 +23,30 @@ class BackendStatus extends Error {
   readonly status: number
   /** The backend says that it loads its model. */
   readonly isLoading: boolean
+  /** Its words, if they are about itself, for the log alone. */
+  readonly said: string
 
-  constructor(status: number, isLoading: boolean) {
-    super(`the backend answered ${status}`)
+  constructor(status: number, { isLoading, said }: Heard) {
+    super(`the backend answered ${status}${said === '' ? '' : `: ${said}`}`)
     this.status = status
     this.isLoading = isLoading
+    this.said = said
+    // There may be thousands of these in the log, and a stack would say nothing about the backend.
+    delete this.stack
   }
+}
+
+interface Heard {
+  readonly isLoading: boolean
+  readonly said: string
+}
+
+/** Refusals of our key, for our limits, or of everybody. What a backend says with any other status may quote the request. */
+const aboutItself = new Set([401, 402, 403, 429, 503, 529])
+
+/** For the log: what the backend said when it refused; undefined if it said nothing that may be logged. */
+export function saidIn({ cause }: Error): string | undefined {
+  return (cause instanceof BackendStatus && cause.said) || undefined
 }
 
 /** What the failure of an attempt says about its target; undefined: nothing. */
@@ -73,7 +92,8 @@ export function relayedRefusal(
     return { status, headers, body: mask(body, target) }
   }
   const isLoading = saysLoading(status, { headers, body })
-  throw errorFor(status, headers, { isLoading, generates })
+  const said = body && aboutItself.has(status) ? wordsIn(body, target) : ''
+  throw errorFor(status, headers, { isLoading, said, generates })
 }
 
 /** The status that an error names, if the error came after a 200; 500 when it names none. */
@@ -91,11 +111,11 @@ export function isErrorBody(data: string): boolean {
 function errorFor(
   status: number,
   headers: Readonly<Record<string, unknown>>,
-  { isLoading, generates }: { readonly isLoading: boolean; readonly generates: boolean },
+  { generates, ...heard }: Heard & Pick<Refusal, 'generates'>,
 ): GatewayError {
   const source = 'backend'
   const retryAfterMs = retryAfter(headers['retry-after'])
-  const cause = new BackendStatus(status, isLoading)
+  const cause = new BackendStatus(status, heard)
   if (status === 401 || status === 403) {
     return new GatewayError('upstream_auth_error', { source, cause })
   }

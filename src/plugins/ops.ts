@@ -117,9 +117,8 @@ function observeGeneration(
 ): void {
   const { facts } = x
   const model = facts.model ?? ''
-  for (const { target, outcome } of facts.failed ?? []) {
-    const isOurs = outcome === 'overloaded'
-    metrics.upstreamRequests.inc({ model, target, outcome: isOurs ? 'aborted' : 'failed' })
+  for (const { target, outcome: code } of facts.failed ?? []) {
+    metrics.upstreamRequests.inc({ model, target, outcome: failureOf(code) })
   }
   if (facts.target) {
     metrics.upstreamRequests.inc({ model, target: facts.target, outcome: resultOf(outcome) })
@@ -159,10 +158,18 @@ async function countCharge(metrics: Metrics, model: string, facts: Facts): Promi
 }
 
 /** A request that the gateway or its client ended is no failure of the backend. */
-function resultOf(outcome: Outcome): 'complete' | 'aborted' | 'failed' {
-  if (outcome.complete) return 'complete'
-  const isOurs = outcome.error !== undefined && outcome.error.source !== 'backend'
-  return isOurs || isGivenUp(outcome) ? 'aborted' : 'failed'
+function resultOf(outcome: Outcome): 'complete' | 'aborted' | ReturnType<typeof failureOf> {
+  const { complete, error } = outcome
+  if (complete) return 'complete'
+  const isOurs = error !== undefined && error.source !== 'backend'
+  return isOurs || isGivenUp(outcome) ? 'aborted' : failureOf(error?.code)
+}
+
+/** Apart from failures, because a limit is mended otherwise. */
+function failureOf(code: string | undefined): 'rate_limited' | 'aborted' | 'failed' {
+  if (code === 'upstream_rate_limited') return 'rate_limited'
+  // An attempt for which the gateway had no file descriptor.
+  return code === 'overloaded' ? 'aborted' : 'failed'
 }
 
 function isGivenUp({ clientLeft, error }: Outcome): boolean {
@@ -212,9 +219,9 @@ function attemptsOf({ facts }: Exchange, outcome: Outcome, seconds: number): obj
   return all.map((one) => ({ ...one, ms: rounded(one.ms) }))
 }
 
-/** While Redis is away, every request is refused for the same reason, which is in the log once already. */
+/** Whether the cause says more than the code. While Redis is away, every request is refused for the same reason, which is in the log once already. */
 function isSurprise(error: GatewayError, { redis }: Gateway): boolean {
-  return error.status >= 500 && !isOutage(error, redis)
+  return (error.status >= 500 || error.source === 'backend') && !isOutage(error, redis)
 }
 
 /** Rounds to the microsecond. */

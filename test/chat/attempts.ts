@@ -104,7 +104,7 @@ for (const [name, stream, script, code] of rows) {
     ])
     const text2 = await metrics()
     for (const [target, outcome] of [
-      ['1', 'failed'],
+      ['1', code === 'upstream_rate_limited' ? 'rate_limited' : 'failed'],
       ['2', 'complete'],
     ]) {
       const metric = `upstream_requests_total{model="m",target="${target}",outcome="${outcome}"} 1`
@@ -123,6 +123,22 @@ for (const [name, stream, script, code] of rows) {
     t.match((await line()).attempts, [{ outcome: 'upstream_unavailable' }, { outcome: code }])
   })
 }
+
+t.test(
+  'the line of a request says why a target that was asked before has refused it',
+  async (t) => {
+    const { backends, ask, line } = await targetsPath(t)
+    backends[0]?.on(failing(429, { body: { error: 'Limit 3, used 3' } }))
+    t.equal((await ask()).status, 200)
+    t.strictSame(
+      (await line()).attempts?.map(({ ms: _, ...rest }) => rest),
+      [
+        { target: '1', outcome: 'upstream_rate_limited', said: 'Limit 3, used 3' },
+        { target: '2', outcome: 'complete' },
+      ],
+    )
+  },
+)
 
 t.test('a target that is not reached costs its connect time-out at most', async (t) => {
   const port = await freePort()

@@ -2,7 +2,7 @@
 
 import t from 'tap'
 import { errorBodyBytes } from '../../src/chat/backend-status.ts'
-import { bytes, failing } from '../fixtures/backend-scripts.ts'
+import { bytes, failing, sse } from '../fixtures/backend-scripts.ts'
 import { chatPath } from '../fixtures/chat-path.ts'
 
 t.test('a backend’s refusal of the request passes through, its secrets masked', async (t) => {
@@ -49,6 +49,39 @@ t.test('every other status is one of our errors', async (t) => {
   }
   t.equal(backend.requests.length, 2 * rows.length, 'no redirect was followed')
   t.equal(await spent(), 0)
+})
+
+t.test('the log has what a backend says of its limits, and nothing of the key', async (t) => {
+  const { backend, gate, ask, stream } = await chatPath(t, {
+    target: 'key: sk-secret-one-abcd',
+    model: 'breaker: { failures: 100 }',
+  })
+  const err = async (answer: Response) => {
+    const id = answer.headers.get('x-request-id') ?? ''
+    const body = await answer.text()
+    t.notMatch(body, /told/)
+    const line = gate.log.find((one) => one.includes(id) && one.includes('"msg":"request"')) ?? '{}'
+    t.notMatch(line, /abcd|sk-s/)
+    return (JSON.parse(line) as { err?: { message: string; stack?: string } }).err
+  }
+  const message = 'told: sk-se***abcd has used 3 of 3\n'
+  const cleaned = 'told: *** has used 3 of 3'
+  for (const status of [401, 402, 403, 429, 503, 529]) {
+    backend.once(failing(status, { body: { error: { message } } }))
+    t.same(await err(await ask()), {
+      name: 'BackendStatus',
+      message: `the backend answered ${status}: ${cleaned}`,
+    })
+  }
+  backend.once(sse([`data: ${JSON.stringify({ error: { message, code: 429 } })}\n\n`]))
+  t.match(await err(await stream()), { message: `the backend answered 429: ${cleaned}` })
+  backend.once(bytes('', { status: 429 }))
+  t.match(await err(await ask()), { message: 'the backend answered 429' })
+  // What they say of these may quote the request.
+  for (const status of [405, 409, 422, 500, 502, 504]) {
+    backend.once(bytes(`{"detail":"told: ${message.trim()}"}`, { status }))
+    t.match(await err(await ask()), { message: `the backend answered ${status}` })
+  }
 })
 
 t.test('a backend can make clients wait an hour at most, and a second at least', async (t) => {

@@ -41,6 +41,23 @@ export const operatorMutants: readonly Mutant[] = [
     'metrics.charged.inc({ model }, cost)',
   ),
   one(
+    'backend/secrets.ts',
+    'const isQuoting = (word: string) => hidden.test(word) || parts.some((part) => word.includes(part))',
+    'const isQuoting = (word: string) => parts.some((part) => word.includes(part))',
+    'backend/said.ts',
+  ),
+  one(
+    'backend/secrets.ts',
+    '.flatMap((secret) => [secret.slice(0, partChars), secret.slice(-partChars)])',
+    '.flatMap((secret) => [secret.slice(0, partChars)])',
+    'backend/said.ts',
+  ),
+  one(
+    'chat/backend-status.ts',
+    "const said = body && aboutItself.has(status) ? wordsIn(body, target) : ''",
+    "const said = body ? wordsIn(body, target) : ''",
+  ),
+  one(
     'ledger/lua/settle.lua',
     'local waived_in_all = int(before.waived + charge.waived)',
     'local waived_in_all = int(charge.waived)',

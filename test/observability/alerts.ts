@@ -50,6 +50,7 @@ const normal: Readonly<Record<string, string>> = {
   [attempts('complete')]: rising(540),
   [attempts('aborted')]: rising(60),
   [attempts('failed')]: rising(5),
+  [attempts('rate_limited')]: rising(5),
   [rejected('invalid_api_key')]: rising(2),
   [rejected('ledger_unavailable')]: rising(0),
   [rejected('storage_unavailable')]: rising(0),

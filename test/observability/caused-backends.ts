@@ -58,6 +58,14 @@ t.test('TollgateTargetFails: one of two fails, and is asked again', async (t) =>
   await fires(t, 'TollgateTargetFails', { before, after, goesOn: true, within: 16 })
 })
 
+t.test('TollgateBackendRateLimited: one of two answers 429, and no client notices', async (t) => {
+  const { gate, askAll, before } = await world(t, failing(429), { count: 2 })
+  await askAll()
+  t.notOk(await metricOf(gate, 'tollgate_rejections_total'))
+  const after = [await scrape(gate)]
+  await fires(t, 'TollgateBackendRateLimited', { before, after, goesOn: true, within: 16 })
+})
+
 t.test('TollgateBackendKeyRefused: a backend answers 401', async (t) => {
   const { gate, askAll, before } = await world(t, failing(401), bears)
   await askAll()

@@ -4,7 +4,8 @@
 
 import type { BackendAnswer } from '../../backend/forward.ts'
 import { forward } from '../../backend/forward.ts'
-import { mask } from '../../backend/secrets.ts'
+import { saidBy } from '../../backend/said.ts'
+import { mask, maskParts } from '../../backend/secrets.ts'
 import { SseReader } from '../../backend/sse-reader.ts'
 import { Meter } from '../../backend/usage.ts'
 import { chatRow } from '../../config/endpoints.ts'
@@ -13,7 +14,7 @@ import type { Model, Target } from '../../config/config.ts'
 import { plural } from '../command.ts'
 import { fail, ok, reasonOf, warn } from './examination.ts'
 import type { CheckOutcome } from './examination.ts'
-import { readBody, refusal, saidBy } from './refusal.ts'
+import { readBody, refusal } from './refusal.ts'
 
 export interface ModelTarget {
   readonly model: Model
@@ -80,7 +81,7 @@ interface Judging extends ModelTarget {
 function judge({ meter, error, cut }: Heard, { model, target, ms }: Judging): CheckOutcome {
   if (error !== undefined) {
     const said = Buffer.from(mask(error, target), 'latin1').toString()
-    return fail(`an error came in the stream: ${saidBy(said)}`)
+    return fail(`an error came in the stream: ${maskParts(saidBy(said), target)}`)
   }
   if (meter.contentEvents > mostEvents) {
     return warn('it generated more than the one token asked for; try another max_tokens_field')

@@ -1,10 +1,9 @@
-// A backend's refusal in one line: its status, and the sentence in its body, in any of the usual shapes, without the
-// target's secrets.
+// A backend's refusal in one line: its status, and the sentence in its body, without the target's secrets.
 
 import type { IncomingMessage } from 'node:http'
-import { mask } from '../../backend/secrets.ts'
+import { saidBy } from '../../backend/said.ts'
+import { mask, maskParts } from '../../backend/secrets.ts'
 import type { Target } from '../../config/config.ts'
-import { field, parsed } from '../../http/json/field.ts'
 import { fail } from './examination.ts'
 import type { CheckOutcome } from './examination.ts'
 
@@ -23,26 +22,11 @@ export async function readBody(stream: IncomingMessage): Promise<Buffer> {
 }
 
 export function refusal(status: number, body: Buffer, target: Target): CheckOutcome {
-  const said = saidBy(mask(body, target).toString())
+  const said = maskParts(saidBy(mask(body, target).toString()), target)
   const why = said === '' ? '' : `: ${said}`
   if (status === 401 || status === 403) {
     const key = target.key === undefined ? 'and no key is configured' : 'the key is refused'
     return fail(`${status}, ${key}${why}`)
   }
   return fail(`${status}${why}`)
-}
-
-/** The sentence in `{error: {message}}`, `{error}`, `{detail}` or `{message}`, else the text, unless that is an HTML page. */
-export function saidBy(text: string): string {
-  const value = parsed(text)
-  if (value === undefined) return /^\s*</.test(text) ? '' : text
-  const error = field(value, 'error')
-  const candidates = [
-    field(error, 'message'),
-    error,
-    field(value, 'detail'),
-    field(value, 'message'),
-  ]
-  const sentence = candidates.find((one) => typeof one === 'string')
-  return typeof sentence === 'string' ? sentence : text
 }
