@@ -7,7 +7,7 @@ import { forward } from '../../backend/forward.ts'
 import { saidBy } from '../../backend/said.ts'
 import { mask, maskParts } from '../../backend/secrets.ts'
 import { SseReader } from '../../backend/sse-reader.ts'
-import { Meter } from '../../backend/usage.ts'
+import { Meter, runawayAt } from '../../backend/usage.ts'
 import { chatRow } from '../../config/endpoints.ts'
 import { parseChatRequest } from '../../chat/request.ts'
 import type { Model, Target } from '../../config/config.ts'
@@ -28,7 +28,7 @@ export async function askOneToken(route: ModelTarget, signal: AbortSignal): Prom
   }
   const messages = [{ role: 'user', content: 'Hi' }]
   const plain = Buffer.from(JSON.stringify({ model: model.id, messages, stream: true }))
-  const asker = { grantedPerChoice: 1 }
+  const asker = { grantedPerChoice: askedTokens }
   const body = parseChatRequest(plain, chatRow, () => model)?.bodyFor(target, asker) ?? [plain]
   const headers = { 'content-type': 'application/json', accept: 'text/event-stream' }
   const begun = performance.now()
@@ -39,6 +39,7 @@ export async function askOneToken(route: ModelTarget, signal: AbortSignal): Prom
   return judge(heard, { ...route, ms: performance.now() - begun })
 }
 
+const askedTokens = 1
 /** A backend that sends more events than this does not obey the bound of one token. */
 const mostEvents = 64
 /** As long as the gateway itself waits for usage and [DONE] after a finish_reason. */
@@ -98,8 +99,25 @@ function judge({ meter, error, cut }: Heard, { model, target, ms }: Judging): Ch
       : 'usage not asked for (include_usage: false)'
     return warn(`${heard}; ${why}: the gateway counts tokens itself; ${cost}`)
   }
+  if (reported.completion > askedTokens) return judgeExcess(reported.completion, { meter, target })
   const usage = `usage reported (${reported.prompt ?? 0} + ${reported.completion})`
   return ok(`${heard}, ${usage}; ${cost}`)
+}
+
+/** What is possible is charged, whatever the customer's limit was (docs/money.md, what is possible). */
+function judgeExcess(
+  completion: number,
+  { meter, target }: { readonly meter: Meter; readonly target: Target },
+): CheckOutcome {
+  const { maxTokensField = 'max_tokens' } = target
+  const most = runawayAt(askedTokens)
+  const sent = `${plural(meter.contentEvents, 'event')} with content`
+  const both = `it reports ${completion} completion tokens, and ${maxTokensField} was ${askedTokens} (${sent})`
+  if (completion > most)
+    return fail(`${both}: the gateway believes, and charges, ${most} of them at most`)
+  return warn(
+    `${both}: customers are charged for all ${completion}, also beyond their limit; if it generated them, try another max_tokens_field`,
+  )
 }
 
 interface Unfinished {

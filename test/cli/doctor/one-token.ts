@@ -55,6 +55,27 @@ t.test('no usage is a warning, and so are too many tokens', async (t) => {
   await backend.requests[0]?.closed
 })
 
+t.test('a report of more tokens than were asked for is told, with both numbers', async (t) => {
+  const report = (completion: number) => {
+    const usage = { prompt_tokens: 9, completion_tokens: completion }
+    const tail = `data: ${JSON.stringify({ choices: [], usage })}\n\n${done}`
+    return sse([word, finish, tail])
+  }
+  for (const [completion, verdict, detail] of [
+    [1, 'ok', /usage reported \(9 \+ 1\)/],
+    [2, 'warn', /^it reports 2 completion tokens, and max_tokens was 1 \(1 event with content\)/],
+    [66, 'warn', /customers are charged for all 66, also beyond their limit/],
+    [67, 'fail', /^it reports 67 completion tokens, and max_tokens was 1 /],
+    [1_000_000, 'fail', /the gateway believes, and charges, 66 of them at most/],
+  ] as const) {
+    const { outcome } = await asked(t, report(completion))
+    t.match(outcome, { verdict, detail }, `${completion}`)
+  }
+  const target = 'max_tokens_field: max_completion_tokens'
+  const { outcome } = await asked(t, report(5), { target })
+  t.match(outcome.detail, /max_completion_tokens was 1/)
+})
+
 t.test('a stream that ends before its finish is a failure, however it ends', async (t) => {
   const cases = [
     [chat({ cut: true }), /broke off/],
@@ -110,12 +131,13 @@ t.test('a model without chat is not tried', async (t) => {
 })
 
 t.test('streams of real servers get the right verdict', async (t) => {
+  // Recorded with a bound of 16 tokens.
   const verdicts = {
-    'llama-stream-usage-on.sse': 'ok',
+    'llama-stream-usage-on.sse': 'warn: it reports 16',
     'llama-stream-usage-off.sse': 'warn',
-    'tf-stream-usage-on.sse': 'ok',
+    'tf-stream-usage-on.sse': 'warn: it reports 16',
     'llamapy-stream-usage-on.sse': 'warn',
-    'ollama-stream-usage-on.sse': 'ok',
+    'ollama-stream-usage-on.sse': 'warn: it reports 16',
     'ollama-runner-killed-midstream.sse': 'fail',
     'tf-stream-err-badstop.sse': 'fail',
     'llama-err-401.http': 'fail',
@@ -123,6 +145,6 @@ t.test('streams of real servers get the right verdict', async (t) => {
   }
   for (const [name, verdict] of Object.entries(verdicts)) {
     const { outcome } = await asked(t, replay(name))
-    t.match(outcome, { verdict }, `${name}: ${outcome.detail}`)
+    t.match(`${outcome.verdict}: ${outcome.detail}`, verdict, name)
   }
 })
