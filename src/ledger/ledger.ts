@@ -22,7 +22,7 @@ import { Leases } from './leases.ts'
 import { ledgerScripts } from './library.ts'
 import type { LedgerScripts } from './library.ts'
 import { createSettle, releaseOrder, reportSettled, sendOrder } from './orders.ts'
-import type { ImplausibleReport, Settle } from './orders.ts'
+import type { Settle } from './orders.ts'
 import { Outbox } from './outbox.ts'
 import { createScripts } from '../redis/scripts.ts'
 import type { ScriptLink } from '../redis/scripts.ts'
@@ -53,7 +53,8 @@ export interface LedgerOptions {
 export interface LedgerEvents extends SpoolEvents {
   command?(script: string, seconds: number): void
   reaped?(count: number): void
-  implausible?(report: ImplausibleReport): void
+  /** Balance tokens that a backend reported beyond what its request can have used. */
+  implausible?(tokens: number): void
   late?(): void
   problem?(message: string, cause: unknown): void
 }
@@ -137,7 +138,7 @@ function partsOf(options: LedgerOptions, spool: Spool) {
   const { link, leaseMs, plans, windows = new Windows('UTC'), events = {} } = options
   const { clock, connected, scripts } = scriptsWithClocks(options)
   const debtors = createDebtors(link.client)
-  const onImplausible = (report: ImplausibleReport) => events.implausible?.(report)
+  const onImplausible = (tokens: number) => events.implausible?.(tokens)
   const onProblem = (message: string, cause: unknown) => events.problem?.(message, cause)
   const onReaped = (count: number) => events.reaped?.(count)
   const outbox = new Outbox({

@@ -70,11 +70,7 @@ function eventsOf({ redis, metrics, log }: LedgerParts): LedgerEvents {
   return {
     command: (script, seconds) => metrics.redisSeconds.observe({ script }, seconds),
     reaped: (count) => metrics.holdsReaped.inc(count),
-    implausible({ requestId, model, tokens }) {
-      metrics.implausible.inc(tokens)
-      const fields = { request_id: requestId, model, tokens }
-      log.warn(fields, 'a backend reported more than its request can have used')
-    },
+    implausible: (tokens) => metrics.implausible.inc(tokens),
     late: () => metrics.lateSettlements.inc(),
     spoolFailed: (err) =>
       log.error({ err }, 'the spool cannot be written: its entries wait in memory'),

@@ -153,16 +153,10 @@ function sendCredit(
   return scripts.run('credit', names, [`${amount}`, hash, type, meta, `${at}`, reference, first])
 }
 
-/** A backend reported so many balance tokens more than its request can have used. */
-export interface ImplausibleReport {
-  readonly requestId: string
-  readonly model: string
-  readonly tokens: number
-}
-
 interface Told {
   readonly onOwing: (ref: string) => void
-  readonly onImplausible: (report: ImplausibleReport) => void
+  /** A backend reported so many balance tokens more than its request can have used. */
+  readonly onImplausible: (tokens: number) => void
 }
 
 /** After each settlement that Redis has made, also one that was sent again. */
@@ -171,11 +165,8 @@ export function reportSettled(
   order: SettleOrder,
   { onOwing, onImplausible }: Told,
 ): void {
-  const { id, ref, model, implausible: tokens = 0 } = order
+  const { ref, implausible: tokens = 0 } = order
   if (numberAt(reply, 3) > 0) onOwing(ref)
   const isRepeated = reply.values[5] === 1
-  if (tokens > 0 && !isRepeated) {
-    // A hold has the id of its request.
-    onImplausible({ requestId: `req_${id}`, model: decodeURIComponent(model), tokens })
-  }
+  if (tokens > 0 && !isRepeated) onImplausible(tokens)
 }

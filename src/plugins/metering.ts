@@ -124,6 +124,7 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       // Called at once when the usage is known, else when its tokens are counted.
       const settle = (used: Used | undefined) => {
         const settlement = settlementOf(x, want, used, outcome)
+        if (used && settlement.implausible) tellDisbelief(gateway, x, { used, settlement })
         // Without shadow mode, the request's output would have been bounded, or stopped when its hold was used up.
         const wouldCut = held.wouldStop || (isShort && settlement.charge > held.amount)
         if (wouldCut) x.facts.wouldRefuse ??= 'insufficient_balance'
@@ -168,6 +169,29 @@ function settlementOf(
   const estimated = believed?.estimated ?? false
   Object.assign(x.facts, { tokens, estimated, cost, basis: used?.basis ?? 'none' })
   return { ...tokens, charge: cost, estimated, implausible, cut }
+}
+
+interface Disbelief {
+  readonly used: Used
+  readonly settlement: Settlement
+}
+
+/** Logged here and not by the ledger, which counts the same for a metric: the ledger knows no targets. */
+function tellDisbelief({ log }: Gateway, x: Exchange, { used, settlement }: Disbelief): void {
+  const fields = {
+    request_id: x.id,
+    account: x.identity?.accountId,
+    key: x.identity?.keyId,
+    model: x.facts.model,
+    target: x.facts.target,
+    reported_prompt_tokens: used.prompt,
+    reported_completion_tokens: used.completion,
+    prompt_tokens: settlement.prompt,
+    completion_tokens: settlement.completion,
+    cost: settlement.charge,
+    not_charged_balance_tokens: settlement.implausible,
+  }
+  log.warn(fields, 'a backend reported more than its request can have used')
 }
 
 /** Notes, for log, metrics and a message's row: the request costs what its hold's progress says, and its tokens are an estimate. */

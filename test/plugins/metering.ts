@@ -7,7 +7,7 @@ import type { Test } from 'tap'
 import { startBackend } from '../fixtures/backend.ts'
 import type { Script } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
-import { failing, reset, silent } from '../fixtures/backend-scripts.ts'
+import { failing, json, reset, silent } from '../fixtures/backend-scripts.ts'
 import { chatPath, hi } from '../fixtures/chat-path.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { codeOf, startGateway } from '../fixtures/gateway.ts'
@@ -55,6 +55,45 @@ for (const isStream of [true, false]) {
     t.match(await balanceOf(gateway, account), { balance: 1000 - cost, reserved: 0 })
   })
 }
+
+t.test(
+  'the log tells of a report that is not believed, with its target and all numbers',
+  async (t) => {
+    const usage = { prompt_tokens: 70_000, completion_tokens: 1_000_000, total_tokens: 1_070_000 }
+    const lie = json({
+      choices: [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }],
+      usage,
+    })
+    const { gateway } = await start(t, lie, 'input: 1, output: 3')
+    const account = await gateway.account(1_000_000)
+    const answer = await gateway.call('/v1/chat', account.key, ask(20, false))
+    await answer.text()
+    const [charge] = await chargesOf(gateway, account)
+    const { prompt_tokens: prompt = 0, completion_tokens: completion = 0 } = charge?.usage ?? {}
+    t.equal(completion, 2 * 20 + 64)
+    t.equal(charge?.amount, -(prompt + 3 * completion))
+    const lines = gateway.log.map((line) => JSON.parse(line) as Record<string, unknown>)
+    const told = lines.filter(({ msg }) => /reported more than its request can/.test(String(msg)))
+    t.match(told, [
+      {
+        level: 'warn',
+        request_id: answer.headers.get('x-request-id'),
+        account: account.id,
+        key: /^key_/,
+        model: 'm',
+        target: '1',
+        reported_prompt_tokens: 70_000,
+        reported_completion_tokens: 1_000_000,
+        prompt_tokens: prompt,
+        completion_tokens: completion,
+        cost: prompt + 3 * completion,
+        not_charged_balance_tokens: charge?.implausible,
+      },
+    ])
+    t.equal(told.length, 1)
+    t.equal(charge?.implausible, 70_000 - prompt + 3 * (1_000_000 - completion))
+  },
+)
 
 t.test('less than the prompt and the least output is refused before the backend', async (t) => {
   const { backend, gateway } = await start(t, chat(), 'input: 0, output: 1')
