@@ -8,6 +8,8 @@ import { numberAt, unavailable } from '../redis/scripts.ts'
 
 export interface CreditRequest {
   readonly ref: string
+  /** Only for an operator who has to make the credit again. */
+  readonly accountId?: string
   /** A repeated id gets the same answer; with other content it is refused. */
   readonly idempotencyId: string
   /** Signed; only an adjustment may be below 0. */
@@ -19,7 +21,7 @@ export interface CreditRequest {
 }
 
 export function creditOrder(
-  { ref, idempotencyId: id, amount, type, note, reference }: CreditRequest,
+  { ref, accountId, idempotencyId: id, amount, type, note, reference }: CreditRequest,
   at: number,
 ): CreditOrder {
   if (!Number.isSafeInteger(amount) || amount === 0 || (type !== 'adjustment' && amount < 0)) {
@@ -34,7 +36,12 @@ export function creditOrder(
   const said = [ref, amount, type, note, ...(reference === undefined ? [] : [reference])]
   const hash = hashOf('sha256', JSON.stringify(said), 'base64url')
   const order = { ref, id, hash, amount, type, meta, at: Math.floor(at) }
-  return { kind: 'credit', ...order, ...(reference !== undefined && { reference }) }
+  return {
+    kind: 'credit',
+    ...order,
+    ...(accountId !== undefined && { accountId }),
+    ...(reference !== undefined && { reference }),
+  }
 }
 
 /** Visible ASCII, as of an Idempotency-Key. */

@@ -14,6 +14,8 @@ import type { TokenCounts } from '../tokens/token-counts.ts'
 export interface SettleOrder extends TokenCounts {
   readonly kind: 'settle'
   readonly ref: string
+  /** For whoever reads late.ndjson. Missing in spools of older versions, and where an admission had no reply. */
+  readonly accountId?: string
   readonly hmac: string
   readonly id: string
   /** Balance tokens in all. */
@@ -37,6 +39,8 @@ export type CreditType = 'topup' | 'adjustment' | 'refund'
 export interface CreditOrder {
   readonly kind: 'credit'
   readonly ref: string
+  /** For whoever reads late.ndjson: Redis may have lost the account by then. */
+  readonly accountId?: string
   readonly id: string
   readonly hash: string
   readonly amount: number
@@ -84,8 +88,8 @@ export function createSettle({ outbox, onEnded }: SettlingOptions): Settle {
 }
 
 export function settleOrder(hold: Hold, ending: Settlement): SettleOrder {
-  const { id, ref, hmac, keyId, keyHasLimits, model, meta, countedTokens, minute, wouldRefuse } =
-    hold.fields
+  const { id, ref, accountId, hmac, keyId, keyHasLimits, model, meta } = hold.fields
+  const { countedTokens, minute, wouldRefuse } = hold.fields
   // From now on the hold's progress is what is settled: metering shows that, if a closing ledger has settled first.
   hold.watch(() => ending)
   const used = wholeCounts(ending)
@@ -94,6 +98,7 @@ export function settleOrder(hold: Hold, ending: Settlement): SettleOrder {
   return {
     kind: 'settle',
     ref,
+    accountId,
     hmac,
     id,
     charge: wholeAmount(ending.charge),

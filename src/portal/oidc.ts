@@ -85,6 +85,7 @@ export async function join(parts: Joining, admitted: Vouched): Promise<StoredAcc
     const note = 'Starting balance'
     await parts.ledger.credit({
       ref,
+      accountId: account.id,
       idempotencyId: `login:${account.id}`,
       amount,
       type: 'topup',

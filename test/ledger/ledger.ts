@@ -1,6 +1,8 @@
 // Promises 1 to 5 of the ledger, each under attack on a real Redis: never negative, conserved, exactly once, owed. For
 // gateways that die see ledger-lease.ts, for Redis away ledger-away.ts.
 
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { GatewayError } from '../../src/errors.ts'
@@ -20,6 +22,7 @@ import {
 import type { OpenOptions } from '../fixtures/ledger.ts'
 import type { RedisServer } from '../fixtures/redis-server.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
+import { tempDir } from '../fixtures/temp-dir.ts'
 import { until } from '../fixtures/until.ts'
 import { pick } from '../fixtures/pick.ts'
 
@@ -276,13 +279,16 @@ t.test('amounts up to 2^53-1 are exact to the token', async (t) => {
 })
 
 t.test('a settlement a day late charges nothing, and the audit tells of it', async (t) => {
-  const { ledger, caller } = await openFor(t, 1000, { on: server })
+  const spoolDir = await tempDir(t)
+  const { ledger, caller } = await openFor(t, 1000, { on: server, spoolDir })
   const hold = await ledger.admit(request(caller, 100))
   const old = (Date.now() - 25 * 3_600_000).toString(16).padStart(12, '0')
   const lost = new Hold({ ...hold.fields, id: `${old}${newHoldId().slice(12)}` }, 100)
   t.match(await ledger.settle(lost, used(50)), { charge: 0, isWaiting: false })
   t.match(await ledger.balance(caller.ref), { balance: 1000, reserved: 100 })
   t.match(await ledger.audit(caller.ref), { late: 1, differences: [] })
+  const line = JSON.parse(await readFile(join(spoolDir, 'late.ndjson'), 'utf8')) as object
+  t.match(line, { kind: 'settle', accountId: hold.fields.accountId, charge: 50 })
 })
 
 t.test('a settlement that finds neither hold nor mark, but is young, charges now', async (t) => {

@@ -136,6 +136,7 @@ t.test('an order says all that a Redis without the hold needs to charge', async 
     {
       kind: 'settle',
       ref: 'r',
+      accountId: 'a',
       hmac: 'x',
       id: 'h',
       charge: 5,

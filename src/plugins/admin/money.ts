@@ -40,7 +40,7 @@ export const adjustment = z.strictObject({
     .default('adjustment'),
 })
 
-type CreditFields = Omit<CreditRequest, 'ref' | 'idempotencyId'>
+type CreditFields = Omit<CreditRequest, 'ref' | 'accountId' | 'idempotencyId'>
 
 export function moneyRoutes(gateway: Gateway): readonly Route[] {
   const { accounts, ledger } = gateway
@@ -50,11 +50,11 @@ export function moneyRoutes(gateway: Gateway): readonly Route[] {
     return { ref, query: x.query, accountId: account.id, share: operatorTurn }
   }
   const credit = async (x: Exchange, fields: CreditFields, path: 'topup' | 'adjustment') => {
-    const ref = await refOf(x)
+    const { ref, account } = await accounts.getAccount(idOf(x))
     const key = idempotencyKey(x.headers)
     // Both routes may get the same key: each makes its own transaction.
     const idempotencyId = key === undefined ? newId('req') : `${path}:${key}`
-    const made = await ledger.credit({ ref, idempotencyId, ...fields })
+    const made = await ledger.credit({ ref, accountId: account.id, idempotencyId, ...fields })
     return json(made.transaction, 200, made.isRepeated ? replayed : {})
   }
   return [

@@ -1,8 +1,11 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import t from 'tap'
 import { refusal, startAdmin } from '../../fixtures/admin-listener.ts'
 import { parseCsv } from '../../fixtures/csv.ts'
-import { adminToken, send } from '../../fixtures/gateway.ts'
-import { makeHold, newHoldId, used } from '../../fixtures/ledger.ts'
+import { adminToken, send, startGateway } from '../../fixtures/gateway.ts'
+import { connectLink, makeHold, newHoldId, used } from '../../fixtures/ledger.ts'
+import { until } from '../../fixtures/until.ts'
 
 t.test('money: topped up, adjusted, never below zero, in the journal, audited', async (t) => {
   const { call } = await startAdmin(t)
@@ -156,4 +159,18 @@ t.test('the operator does not wait for a customer who asks for a thousand lists'
     t.ok(ended < 1000, `${path}: ${ended} came before`)
     await Promise.all(lists)
   }
+})
+
+t.test('a credit whose account Redis has lost is noted with the id of the account', async (t) => {
+  const yaml = "models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }"
+  const gateway = await startGateway(t, { yaml })
+  const { id } = await gateway.account(700)
+  const { client } = await connectLink(t, gateway.redis.socket)
+  await client.flushall()
+  // Connected again, the gateway sends the credit again.
+  await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+  const file = join(gateway.dataDir, 'spool/late.ndjson')
+  const late = () => readFile(file, 'utf8').catch(() => '')
+  await until(async () => (await late()).endsWith('\n'))
+  t.match(JSON.parse(await late()), { kind: 'credit', accountId: id, amount: 700 })
 })
