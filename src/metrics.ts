@@ -125,16 +125,8 @@ export function createMetrics(version: string) {
     ),
     targetQueue: gauge('target_queue', 'Requests that wait until a target has room.', 'model'),
     tokens: counter('tokens_total', 'Model tokens settled.', 'model', 'kind'),
-    charged: counter(
-      'charged_tokens_total',
-      'Balance tokens charged: paid or owed, without what shadow mode waives.',
-      'model',
-    ),
-    waived: counter(
-      'waived_tokens_total',
-      'Balance tokens that shadow mode waived, because an account could not pay them.',
-      'model',
-    ),
+    charged: counter('charged_tokens_total', 'Balance tokens charged: paid or owed.', 'model'),
+    waived: counter('waived_tokens_total', 'Balance tokens that shadow mode waived.', 'model'),
     cost: counter(
       'cost_tokens_total',
       "What settled tokens cost the operator, by the model's cost, in balance tokens.",

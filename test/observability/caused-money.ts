@@ -58,6 +58,8 @@ t.test('TollgateUsageImplausible: a backend reports a million tokens', async (t)
   const { gateway, before } = await world(t, lie)
   const { key } = await gateway.account(1000)
   await (await gateway.call('/v1/chat', key, ask(20, false))).text()
+  // It is counted when Redis has settled it.
+  await until(async () => (await metricOf(gateway, 'tollgate_implausible_tokens_total')) > 0)
   await fires(t, 'TollgateUsageImplausible', { before, after: [await scrape(gateway)], within: 1 })
 })
 
