@@ -4,6 +4,7 @@ import { mock } from 'node:test'
 import t from 'tap'
 import { ModelState, TargetState } from '../../src/backend/target-state.ts'
 import { Targets } from '../../src/backend/targets.ts'
+import { handClock } from '../fixtures/hand-clock.ts'
 import { modelOf, targetOf } from '../fixtures/target.ts'
 import { soon } from '../fixtures/until.ts'
 
@@ -31,12 +32,16 @@ t.test('since says when a state began', async (t) => {
 })
 
 t.test('one that its check holds back is unhealthy, also when its cool-down is over', async (t) => {
+  const { pass } = handClock(t)
   const state = new TargetState(targetOf('http://a.test/v1'))
-  const breaker = mock.getter(state.breaker, 'state', () => 'half_open' as const)
-  t.teardown(() => breaker.mock.restore())
-  t.equal(state.show().state, 'half_open')
+  const { breaker } = state
+  for (let i = 0; i < state.target.breaker.failures; i++) breaker.failed(breaker.begin('a'))
   state.isUnhealthy = true
+  t.equal(state.show().state, 'open', 'the cool-down is the stricter one')
+  pass(1000)
   t.equal(state.show().state, 'unhealthy')
+  state.isUnhealthy = false
+  t.equal(state.show().state, 'half_open')
 })
 
 t.test('where nothing is under way, and none may be asked, nobody waits', async (t) => {
