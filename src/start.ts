@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { exit } from './cli/command.ts'
 import type { Io, Out } from './cli/command.ts'
 import { version } from './cli/help.ts'
+import { cleanLines } from './cli/table.ts'
 import { formatProblem } from './config/problem.ts'
 import type { FileDigests } from './config/read-files.ts'
 import { watchFiles } from './config/watch.ts'
@@ -74,7 +75,7 @@ export async function start(file: string, io: Io): Promise<number> {
 }
 
 function refuse(problems: readonly string[], io: Io): number {
-  for (const problem of problems) io.stderr.write(`${problem}\n`)
+  for (const problem of problems) io.stderr.write(`${cleanLines(problem)}\n`)
   return exit.configuration
 }
 

@@ -61,6 +61,14 @@ drain: soon
   }
 })
 
+t.test("a file's own words move no cursor", async (t) => {
+  const file = `${t.testdir({ 'gateway.yaml': '"m\\x9b31m\\u202e": 1\n' })}/gateway.yaml`
+  const { code, stderr } = await startWith(file).finish()
+  t.equal(code, 78)
+  t.match(stderr, 'm\ufffd31m\ufffd')
+  t.notMatch(stderr, /[\u009b\u202e]/)
+})
+
 t.test('a missing file is a problem like any other', async (t) => {
   const { code, stderr } = await startWith(`${t.testdir()}/none.yaml`).finish()
   t.equal(code, 78)

@@ -9,6 +9,7 @@ import { formatPath, formatProblem } from '../config/problem.ts'
 import type { Problem } from '../config/problem.ts'
 import { CliError, exit, paint, plural, tell, usageError } from './command.ts'
 import type { Call, Command } from './command.ts'
+import { cleanLines } from './table.ts'
 
 export const check: Command = {
   name: 'check',
@@ -114,8 +115,10 @@ export function tellProblems(
 ): number {
   const isGood = problems.length === 0
   const lines = [
-    ...problems.map((problem) => paint(call, 'red', formatProblem(problem))),
-    ...warnings.map((warning) => paint(call, 'yellow', `warning: ${formatProblem(warning)}`)),
+    ...problems.map((problem) => paint(call, 'red', cleanLines(formatProblem(problem)))),
+    ...warnings.map((warning) =>
+      paint(call, 'yellow', `warning: ${cleanLines(formatProblem(warning))}`),
+    ),
     paint(call, isGood ? 'green' : 'red', plural(problems.length, 'problem')) +
       (warnings.length > 0 ? `, ${plural(warnings.length, 'warning')}` : ''),
   ]

@@ -18,7 +18,7 @@ import { moneyCommands } from './money.ts'
 import { portal } from './portal.ts'
 import { reconcile } from './reconcile.ts'
 import { reload } from './reload.ts'
-import { clean } from './table.ts'
+import { cleanLines } from './table.ts'
 import { top } from './top.ts'
 import { transactions } from './transactions.ts'
 import { usage } from './usage.ts'
@@ -58,8 +58,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
   } catch (error) {
     if (error instanceof CliError) {
       // It may have words of a file or of a gateway in it.
-      const lines = error.message.split('\n').map(clean)
-      io.stderr.write(`tollgate: ${lines.join('\n')}\n`)
+      io.stderr.write(`tollgate: ${cleanLines(error.message)}\n`)
       return error.exitCode
     }
     if (io.signal?.aborted) return exit.ok

@@ -49,6 +49,11 @@ export function clean(text: string): string {
   return text.replace(/[\p{Cc}\p{Cs}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, '\ufffd')
 }
 
+/** The same for a message, which keeps its lines. */
+export function cleanLines(text: string): string {
+  return text.split('\n').map(clean).join('\n')
+}
+
 const wide =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Emoji_Presentation}\uff01-\uff60]/u
 

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { List } from '../http/page.ts'
 import { CliError, exit, tell } from './command.ts'
 import type { Admin, Command, Io } from './command.ts'
-import { formatTime, table } from './table.ts'
+import { cleanLines, formatTime, table } from './table.ts'
 import type { Column } from './table.ts'
 
 const everyMs = 1000
@@ -74,7 +74,7 @@ async function patientLook(admin: Admin, { stderr, signal }: Io): Promise<Look |
   } catch (error) {
     if (signal?.aborted) return undefined
     if (!(error instanceof CliError) || error.exitCode !== exit.unreachable) throw error
-    stderr.write(`${formatTime(Date.now() / 1000)}   ${error.message}\n`)
+    stderr.write(`${formatTime(Date.now() / 1000)}   ${cleanLines(error.message)}\n`)
     return undefined
   }
 }

@@ -26,6 +26,16 @@ t.test(
   },
 )
 
+t.test("a file's own words move no cursor and turn no text around", async (t) => {
+  const words = `"m\\x9b31m": {}\n${good.replace('key:', 'model: "\\u202e", key:')}`
+  const file = join(t.testdir({ 'gateway.yaml': words }), 'gateway.yaml')
+  const { code, out } = await runCli(['check', file], { env: { KEY: 'x' } })
+  t.equal(code, 78)
+  t.match(out, '["m\ufffd31m"]: unknown key')
+  t.match(out, 'models.m.targets[0].model: got "\ufffd"')
+  t.notMatch(out, /[\u009b\u202e]/)
+})
+
 t.test('a file without problems ends with 0; --print shows it without its secrets', async (t) => {
   const file = join(t.testdir({ 'gateway.yaml': good }), 'gateway.yaml')
   const env = { KEY: 'sk-hidden' }

@@ -123,6 +123,22 @@ t.test('it goes on when the gateway has restarted', async (t) => {
   t.match(err, /No gateway answers at/)
 })
 
+t.test('what it says of a gateway that fails moves no cursor', async (t) => {
+  const error = { code: 'unwell', message: 'I am \u009b2J unwell.' }
+  let asked = 0
+  const { url } = await startBackend(t, ({ req, res }) => {
+    if (req.url === '/metrics') return void res.end()
+    if (asked++ === 0) return void res.end('{"data":[]}')
+    res.writeHead(503).end(JSON.stringify({ error }))
+  })
+  const interrupt = new AbortController()
+  const onError = (text: string) => text.includes('unwell') && interrupt.abort()
+  const words = ['top', '--admin', new URL(url).origin]
+  const { code, err } = await runCli(words, { env, signal: interrupt.signal, onError })
+  t.equal(code, 0)
+  t.match(err, /^\S+ \S+Z {3}I am \ufffd2J unwell\. \(unwell\)$/m)
+})
+
 t.test('a gateway that hangs is told of while somebody waits', async (t) => {
   const sockets: Socket[] = []
   // As the kernel does for a process that is stopped: connections are taken, nothing is read.
