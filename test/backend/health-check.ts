@@ -31,6 +31,7 @@ import { listenOn } from '../fixtures/listen.ts'
 import { modelOf, targetOf } from '../fixtures/target.ts'
 import { standStill } from '../fixtures/stand-still.ts'
 import { soon, until } from '../fixtures/until.ts'
+import { withoutFiles } from '../fixtures/without-files.ts'
 
 const hour = 3_600_000
 const settings = { path: '/health', intervalMs: hour, timeoutMs: 10_000, fails: 3, passes: 2 }
@@ -162,6 +163,21 @@ t.test('so many failures in a row make it unhealthy, so many passes healthy agai
   })
   t.match(JSON.parse(log[1] ?? ''), { level: 'info', msg: /passes/ })
   t.notMatch(log.join(), /127\.0\.0\.1/)
+})
+
+t.test('a check for which no file descriptor is left says nothing of its target', async (t) => {
+  const { backend, targets, log, follow } = await checking(t, failing(500))
+  const healthCheck = { ...settings, intervalMs: 5, fails: 1 }
+  const model = modelOf([targetOf(`http://localhost:${backend.port}/v1`, { healthCheck })])
+  const [state] = targets.statesOf(model)
+  const files = withoutFiles(t)
+  follow(model)
+  // The second try comes after the first one was judged.
+  await until(() => files.tries() >= 2)
+  t.equal(state?.isUnhealthy, false)
+  t.strictSame(log, [])
+  files.end()
+  await until(() => state?.isUnhealthy === true)
 })
 
 t.test('a target that loads its model is loading until a check says otherwise', async (t) => {

@@ -28,6 +28,7 @@ import { spy } from '../fixtures/spy.ts'
 import { soon, until } from '../fixtures/until.ts'
 import { listenOn } from '../fixtures/listen.ts'
 import { hello, targetsPath } from '../fixtures/targets-path.ts'
+import { withoutFiles } from '../fixtures/without-files.ts'
 import type { Exchange } from '../../src/exchange.ts'
 
 const role = 'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n'
@@ -146,6 +147,23 @@ t.test('a target that is not reached costs its connect time-out at most', async 
     const { ask, line } = await targetsPath(t, { urls: [url] })
     t.equal((await ask()).status, 200)
     t.match((await line()).attempts, [{ outcome: 'upstream_unavailable' }, { target: '2' }])
+  }
+})
+
+t.test('that this process has no descriptor left is no fault of a target', async (t) => {
+  for (const code of ['EMFILE', 'ENFILE'] as const) {
+    const { ask, line, metrics, states } = await targetsPath(t, {
+      urls: ['http://unopened.test/v1'],
+      model: 'breaker: { failures: 1 }',
+    })
+    const files = withoutFiles(t, code)
+    t.equal((await ask()).status, 200, 'a connection to the other one may be there')
+    files.end()
+    t.match((await line()).attempts, [{ outcome: 'overloaded' }, { outcome: 'complete' }])
+    t.strictSame(await states(), ['up', 'up'])
+    const text = await metrics()
+    t.match(text, 'upstream_requests_total{model="m",target="1",outcome="aborted"} 1')
+    t.notMatch(text, /outcome="failed"/)
   }
 })
 
