@@ -1,7 +1,6 @@
 // Every metric of the gateway, declared once with its help text (docs/operating.md#metrics). Labels are bounded: never
 // a key, an account, a session, or a model name that is not configured. Exemplars name requests.
 
-import { readFileSync } from 'node:fs'
 import {
   AggregatorRegistry,
   Counter,
@@ -12,6 +11,7 @@ import {
 } from 'prom-client'
 import type { Aggregator } from 'prom-client'
 import { addExemplars } from './exemplars.ts'
+import { mostFiles, openFiles } from './open-files.ts'
 
 /**
  * The formats that a scrape may ask for. Only OpenMetrics has exemplars: each bucket of a histogram shows the newest
@@ -264,7 +264,10 @@ const ofOneProcess = [
   'nodejs_eventloop_lag_p99_seconds',
 ]
 
-/** Node's own metrics, without the gauges that prom-client names `_total`: promtool rejects those. */
+/**
+ * Node's own metrics, without the gauges that prom-client names `_total`: promtool rejects those. prom-client would read the
+ * limit of files once, and when all are open, it would go on showing how many were open before.
+ */
 function collectNodeMetrics(registry: AnyRegistry): void {
   collectDefaultMetrics({ register: registry as Registry })
   for (const name of [
@@ -277,21 +280,15 @@ function collectNodeMetrics(registry: AnyRegistry): void {
   for (const name of ofOneProcess) {
     Object.assign(registry.getSingleMetric(name) ?? {}, { aggregator: 'max' })
   }
-  // prom-client reads it once, but an operator may raise the limit while the process runs.
-  Object.assign(registry.getSingleMetric('process_max_fds') ?? {}, {
-    collect(this: Gauge) {
-      const most = readMostFiles()
-      if (most !== undefined) this.set(most)
-    },
-  })
-}
-
-/** Undefined where the system does not tell, and while no descriptor is left for reading it. */
-function readMostFiles(): number | undefined {
-  try {
-    const most = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1]
-    return most === undefined ? undefined : Number(most)
-  } catch {
-    return undefined
+  for (const [name, read] of [
+    ['process_open_fds', openFiles],
+    ['process_max_fds', mostFiles],
+  ] as const) {
+    Object.assign(registry.getSingleMetric(name) ?? {}, {
+      collect(this: Gauge) {
+        const value = read()
+        if (value !== undefined) this.set(value)
+      },
+    })
   }
 }

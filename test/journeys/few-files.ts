@@ -47,6 +47,7 @@ t.test(
     // Numbers 0 to 2 are taken, so nothing more can be opened.
     limit(3)
     t.equal(await metricOf(gateway, 'process_max_fds'), usual, 'the last that could be read')
+    t.equal(await metricOf(gateway, 'process_open_fds'), usual, 'all, so that the alert sees it')
     for (let i = 0; i < 10; i++) {
       const answer = await request()
       t.equal(answer.status, 503)
@@ -59,6 +60,7 @@ t.test(
 
     limit(1000)
     await until(async () => (await metricOf(gateway, 'process_max_fds')) === 1000)
+    t.ok((await metricOf(gateway, 'process_open_fds')) < 1000)
     t.match((await request()).body.toString(), /\[DONE\]/)
     await until(async () => (await outcomes('complete')) >= 1)
     t.equal(await state(), 'up')
