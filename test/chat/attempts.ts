@@ -131,13 +131,12 @@ t.test(
     const { backends, ask, line } = await targetsPath(t)
     backends[0]?.on(failing(429, { body: { error: 'Limit 3, used 3' } }))
     t.equal((await ask()).status, 200)
-    t.strictSame(
-      (await line()).attempts?.map(({ ms: _, ...rest }) => rest),
-      [
-        { target: '1', outcome: 'upstream_rate_limited', said: 'Limit 3, used 3' },
-        { target: '2', outcome: 'complete' },
-      ],
-    )
+    const { attempts = [] } = await line()
+    t.match(attempts, [
+      { target: '1', outcome: 'upstream_rate_limited', said: 'Limit 3, used 3' },
+      { target: '2', outcome: 'complete' },
+    ])
+    t.notOk('said' in (attempts[1] ?? {}))
   },
 )
 
