@@ -12,7 +12,7 @@ export const accountSettings = settingsOf('auth', {
   pepper: secret()
     .default('')
     .describe(
-      'Secret mixed into stored key hashes. Another one would make every key invalid: a gateway refuses it at start and reload, until `pepper-fingerprint` is deleted in Redis.',
+      'Secret mixed into stored key hashes. Another one would make every key invalid: a gateway refuses it at start and reload (docs/runbook.md#another-pepper).',
     ),
 })
 

@@ -72,7 +72,7 @@ export const keys = {
   nameOwners: 'account-claims',
   /** hash: key id → ref */
   keyIds: 'key-ids',
-  /** string: the fingerprint of the pepper under which keys are made */
+  /** string: the fingerprint of the pepper under which keys are made; kept until an operator removes it */
   pepper: 'pepper-fingerprint',
   /** zset: `<minute since 1970>:<ref>` → that minute in ms: accounts whose `due` has something by then */
   dueAccounts: 'due-accounts',

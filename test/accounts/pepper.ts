@@ -10,7 +10,7 @@ const yamlOf = (pepper: string, more = '') => `
 models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }
 plugins: { auth: { pepper: '${pepper}' } }
 ${more}`
-const other = /plugins\.auth\.pepper is not the one under which the keys in this Redis were made/
+const other = /plugins\.auth\.pepper is not the one under which the keys in this Redis are made/
 
 async function balanceStatus(gateway: InProcess, key: string): Promise<number> {
   const { status } = await gateway.call('/api/billing/balance', key)
@@ -32,22 +32,33 @@ t.test('with another pepper, a gateway does not start, and does not reload', asy
   t.equal(await balanceStatus(second, key), 200)
 })
 
-t.test(
-  'before the first key, and when the operator gives up all keys, another one is taken',
-  async (t) => {
-    const redis = await startRedis(t)
-    const gateway = await startGateway(t, { redis, yaml: yamlOf('') })
-    await gateway.rewrite(yamlOf('cayenne'))
-    await gateway.gateway.reload('test')
-    const { id, key } = await gateway.account(10)
-    const { client } = await connectLink(t, redis.socket)
-    await client.del(keys.pepper)
-    await gateway.rewrite(yamlOf('chili'))
-    await gateway.gateway.reload('test')
-    t.equal(await balanceStatus(gateway, key), 401)
-    t.equal(await balanceStatus(gateway, (await gateway.keyFor(id)).key), 200)
-  },
-)
+t.test('before the first key, too: else two gateways would make keys of two peppers', async (t) => {
+  const redis = await startRedis(t)
+  const first = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
+  await t.rejects(startGateway(t, { redis, yaml: yamlOf('chili') }), { message: other })
+  await first.rewrite(yamlOf('chili'))
+  await t.rejects(first.gateway.reload('test'), 'a reload is refused')
+  const { key } = await first.account(10)
+  const second = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
+  t.equal(await balanceStatus(second, key), 200)
+})
+
+t.test('when the operator gives up all keys, another one is taken', async (t) => {
+  const redis = await startRedis(t)
+  const gateway = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
+  const { id, key } = await gateway.account(10)
+  const old = await gateway.keyFor(id)
+  const { client } = await connectLink(t, redis.socket)
+  await client.del(keys.pepper)
+  await gateway.rewrite(yamlOf('chili'))
+  await gateway.gateway.reload('test')
+  t.equal(await balanceStatus(gateway, key), 401)
+  t.equal(await balanceStatus(gateway, (await gateway.keyFor(id)).key), 200)
+  const rotation = await gateway.admin('POST', `keys/${old.id}/rotate`, { grace: 0 })
+  const rotated = (await rotation.json()) as { key: string }
+  t.equal(await balanceStatus(gateway, rotated.key), 200, 'a key is rotated by its id')
+  await t.rejects(startGateway(t, { redis, yaml: yamlOf('cayenne') }), { message: other })
+})
 
 t.test('while Redis is away, a reload with the same pepper goes through', async (t) => {
   const redis = await startRedis(t)
@@ -64,7 +75,6 @@ t.test('while the memory of Redis is full, a gateway starts', async (t) => {
   t.equal(await client.get(keys.pepper), null, 'it could not be noted')
   await client.config('SET', 'maxmemory', '0')
   await claimPepper(client, 'cayenne')
-  await client.hset(keys.keyIds, 'key', 'ref')
   await client.config('SET', 'maxmemory', '1')
   await claimPepper(client, 'cayenne')
   await t.rejects(claimPepper(client, 'chili'), { message: other })
@@ -74,7 +84,6 @@ t.test('of gateways that start at once, one notes its pepper; a look notes nothi
   const { client } = await connectLink(t, (await startRedis(t)).socket)
   t.equal(await pepperFault(client, 'cayenne'), undefined)
   t.equal(await client.exists(keys.pepper), 0)
-  await client.hset(keys.keyIds, 'key', 'ref')
   const claims = ['cayenne', 'chili', 'paprika'].map((pepper) => claimPepper(client, pepper))
   const outcomes = await Promise.allSettled(claims)
   t.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 1)

@@ -169,7 +169,7 @@ function verdictOn({ detail, isCertain }: SettingFault): CheckOutcome {
 async function judgePepper(client: Redis, pepper: string): Promise<CheckOutcome> {
   const fault = await pepperFault(client, pepper)
   return fault === undefined
-    ? ok('the keys are of this pepper, or there are none yet')
+    ? ok('keys are made under this one, or no gateway has started yet')
     : fail(fault)
 }
 
