@@ -4,6 +4,7 @@
 // bits of their own.
 
 import { createHmac } from 'node:crypto'
+import { messageOf } from '../errors.ts'
 import type { Redis } from '../redis/client.ts'
 import { keys } from '../redis/keys.ts'
 
@@ -15,14 +16,23 @@ export async function claimPepper(redis: Redis, pepper: string): Promise<void> {
   const ours = fingerprintOf(pepper)
   // When Redis' memory is full, it cannot be noted. A gateway starts all the same.
   const note = () => redis.set(keys.pepper, ours, 'NX', 'GET').catch(() => null)
-  const theirs = (await redis.get(keys.pepper)) ?? (await note())
+  const theirs = (await noted(redis)) ?? (await note())
   if (theirs !== null && theirs !== ours) throw new Error(otherPepper)
 }
 
 /** The same without a change in Redis: what is wrong with this pepper, or undefined. */
 export async function pepperFault(redis: Redis, pepper: string): Promise<string | undefined> {
-  const theirs = await redis.get(keys.pepper)
+  const theirs = await noted(redis)
   return theirs === null || theirs === fingerprintOf(pepper) ? undefined : otherPepper
+}
+
+async function noted(redis: Redis): Promise<string | null> {
+  try {
+    return await redis.get(keys.pepper)
+  } catch (cause) {
+    const message = `Redis does not tell whether the pepper is the right one: ${messageOf(cause)}`
+    throw new Error(message, { cause })
+  }
 }
 
 const otherPepper = `plugins.auth.pepper is not the one under which the keys in this Redis are made, so no key would be valid: put the old one back. To give up all keys, delete ${keys.pepper} in Redis, as docs/runbook.md#another-pepper says`

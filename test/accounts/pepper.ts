@@ -60,12 +60,15 @@ t.test('when the operator gives up all keys, another one is taken', async (t) =>
   await t.rejects(startGateway(t, { redis, yaml: yamlOf('cayenne') }), { message: other })
 })
 
-t.test('while Redis is away, a reload with the same pepper goes through', async (t) => {
+t.test('while Redis is away, only a reload with the same pepper goes through', async (t) => {
   const redis = await startRedis(t)
   const gateway = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
   await redis.stop()
   await gateway.rewrite(yamlOf('cayenne', 'limits: { heartbeat: 20s }'))
   t.match(await gateway.gateway.reload('test'), [{ path: ['limits', 'heartbeat'] }])
+  await gateway.rewrite(yamlOf('chili'))
+  const message = /plugins\.auth: Redis does not tell whether the pepper is the right one: /
+  await t.rejects(gateway.gateway.reload('test'), { message })
 })
 
 t.test('while the memory of Redis is full, a gateway starts', async (t) => {
