@@ -16,7 +16,9 @@ export function waitPage({ status, retryAfterMs = 1000 }: GatewayError): Answer 
     <meta name="color-scheme" content="light dark" />
     <title>Please wait</title>
     <link rel="stylesheet" href="/account/style.css" />
+    <link rel="stylesheet" href="/account/frame.css" />
     <link rel="stylesheet" href="/account/parts.css" />
+    <link rel="stylesheet" href="/account/narrow.css" />
   </head>
   <body>
     <main class="alone">
