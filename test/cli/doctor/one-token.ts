@@ -145,6 +145,7 @@ t.test('streams of real servers get the right verdict', async (t) => {
   }
   for (const [name, verdict] of Object.entries(verdicts)) {
     const { outcome } = await asked(t, replay(name))
-    t.match(`${outcome.verdict}: ${outcome.detail}`, verdict, name)
+    const told = `${outcome.verdict}: ${outcome.detail}`
+    t.equal(told.slice(0, verdict.length), verdict, `${name}: ${told}`)
   }
 })
