@@ -9,15 +9,16 @@ import type { Redis } from '../redis/client.ts'
 import { keys } from '../redis/keys.ts'
 
 /**
- * Notes the pepper's fingerprint where none is. Rejects if there is that of another one, even while there is no key: the
+ * Notes the pepper's fingerprint where none is, and resolves with whether it is there now. Rejects if there is that of another one, even while there is no key: the
  * gateway that has noted it may run, and would make keys of its own pepper.
  */
-export async function claimPepper(redis: Redis, pepper: string): Promise<void> {
+export async function claimPepper(redis: Redis, pepper: string): Promise<boolean> {
   const ours = fingerprintOf(pepper)
   // When Redis' memory is full, it cannot be noted. A gateway starts all the same.
-  const note = () => redis.set(keys.pepper, ours, 'NX', 'GET').catch(() => null)
-  const theirs = (await noted(redis)) ?? (await note())
+  if ((await noted(redis)) === null) await redis.set(keys.pepper, ours, 'NX').catch(() => null)
+  const theirs = await noted(redis)
   if (theirs !== null && theirs !== ours) throw new Error(otherPepper)
+  return theirs === ours
 }
 
 /** The same without a change in Redis: what is wrong with this pepper, or undefined. */
@@ -35,7 +36,7 @@ async function noted(redis: Redis): Promise<string | null> {
   }
 }
 
-const otherPepper = `plugins.auth.pepper is not the one under which the keys in this Redis are made, so no key would be valid: put the old one back. To give up all keys, delete ${keys.pepper} in Redis, as docs/runbook.md#another-pepper says`
+const otherPepper = `plugins.auth.pepper is not the one under which the keys in this Redis are made, so no key would be valid: put the old one back. If the one that Redis knows is wrong, or is lost with all keys: docs/runbook.md#another-pepper`
 
 function fingerprintOf(pepper: string): string {
   return createHmac('sha256', pepper).update('tollgate pepper').digest('hex').slice(0, 16)

@@ -24,10 +24,13 @@ export function wordsIn(body: Buffer, target: Target): string {
   return maskParts(line, target).slice(0, mostChars).toWellFormed()
 }
 
+/** An HTML page; JSON or an event that is not whole, and may quote the request. */
+const noSentence = /^\s*(?:[<{["]|data:|event:)/
+
 /** Undefined when the text is JSON without a sentence. */
 function sentenceIn(text: string): string | undefined {
   const value = parsed(text)
-  if (value === undefined) return /^\s*</.test(text) ? '' : text
+  if (value === undefined) return noSentence.test(text) ? '' : text
   const error = field(value, 'error')
   const candidates = [
     field(error, 'message'),

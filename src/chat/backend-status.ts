@@ -41,8 +41,8 @@ interface Heard {
   readonly said: string
 }
 
-/** Refusals of our key, for our limits, or of everybody. What a backend says with any other status may quote the request. */
-const aboutItself = new Set([401, 402, 403, 429, 503, 529])
+/** Refusals of our key, for our limits, or of everybody. What a backend says with any other status may quote the request: with 403, what a filter has found in it. */
+const aboutItself = new Set([401, 402, 429, 503, 529])
 
 /** For the log: what the backend said when it refused; undefined if it said nothing that may be logged. */
 export function saidIn({ cause }: Error): string | undefined {

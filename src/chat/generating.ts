@@ -121,9 +121,11 @@ export async function givenUp(generation: Generation, thrown: unknown): Promise<
 
 /** The outcome when nothing of a backend's answer was handed on. */
 function endedBy(generation: Generation, thrown: unknown): Outcome {
-  const hasLeft = !generation.cancelled && thrown instanceof ClientLeft
-  const error = generation.cancelled ?? (hasLeft ? undefined : asGatewayError(thrown))
-  const clientLeft = hasLeft || generation.x.left.aborted
+  const { cancelled, x } = generation
+  const clientLeft = x.left.aborted || (!cancelled && thrown instanceof ClientLeft)
+  // What a signal throws when the client leaves is no failure.
+  const isDeparture = clientLeft && !(thrown instanceof GatewayError)
+  const error = cancelled ?? (isDeparture ? undefined : asGatewayError(thrown))
   const status = clientLeft ? 499 : (error?.status ?? 500)
   return { ...outcome(generation, status), clientLeft, complete: false, ...(error && { error }) }
 }

@@ -64,14 +64,23 @@ const counted = lasting(() => ({
   refusedAccounts: new Map() satisfies Levels,
 }))
 
-const claimed = lasting((): { pepper?: string } => ({}))
+interface Claimed {
+  pepper?: string
+  isNoted?: boolean
+}
+
+const claimed = lasting((): Claimed => ({}))
 
 /** Asks Redis only when the pepper is new, so that other reloads go through while Redis is away. */
 async function hasItsPepper(gateway: Gateway, pepper: string): Promise<void> {
   const known = claimed(gateway)
   if (known.pepper === pepper) return
-  await claimPepper(gateway.redis.client, pepper)
-  known.pepper = pepper
+  const { client } = gateway.redis
+  // Keys are made under the pepper that this process has, so that one comes before another that the file has now.
+  if (known.pepper !== undefined && !known.isNoted) await claimPepper(client, known.pepper)
+  const isNoted = await claimPepper(client, pepper)
+  if (!isNoted) gateway.log.warn({}, 'Redis could not note which pepper its keys have')
+  Object.assign(known, { pepper, isNoted })
 }
 
 /** An account may be refused as often as this many of its keys: fewer keys than that cannot shut out its others. */

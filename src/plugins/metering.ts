@@ -149,9 +149,9 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
   }
 }
 
-/** In shadow mode: what of a charge has not been paid. A settlement that waits may be waived as a whole. */
+/** In shadow mode: what of a cost has not been paid. A settlement that waits may be waived as a whole, and one that came too late charges nothing. */
 function unpaidOf({ charge: cost, waived, isWaiting }: Settled): number {
-  return isWaiting ? cost : waived
+  return isWaiting || cost === 0 ? Infinity : waived
 }
 
 /** The settlement of a request. Also notes the cost for log and metrics. */

@@ -71,6 +71,23 @@ t.test('while Redis is away, only a reload with the same pepper goes through', a
   await t.rejects(gateway.gateway.reload('test'), { message })
 })
 
+t.test('what could not be noted at the start is noted before another one is taken', async (t) => {
+  const redis = await startRedis(t)
+  const { client } = await connectLink(t, redis.socket)
+  const gateway = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
+  const { key } = await gateway.account(10)
+  await gateway.close()
+  // As after an upgrade from a version that notes nothing, whose Redis is full.
+  await client.del(keys.pepper)
+  await client.config('SET', 'maxmemory', '1')
+  const again = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
+  t.match(again.log.join(''), /Redis could not note which pepper its keys have/)
+  await client.config('SET', 'maxmemory', '0')
+  await again.rewrite(yamlOf('chili'))
+  await t.rejects(again.gateway.reload('test'), { message: other })
+  t.equal(await balanceStatus(again, key), 200)
+})
+
 t.test('while the memory of Redis is full, a gateway starts', async (t) => {
   const { client } = await connectLink(t, (await startRedis(t)).socket)
   await client.config('SET', 'maxmemory', '1')

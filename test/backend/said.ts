@@ -22,7 +22,9 @@ t.test('the sentence is found in every shape that servers send', async (t) => {
   }
   t.equal(saidBy('<html><body>nginx</body></html>'), '')
   t.equal(saidBy('{"detail":[{"msg":"x"}]}'), '{"detail":[{"msg":"x"}]}')
-  for (const body of ['', '<html>nginx</html>', '{"detail":[{"input":"a prompt"}]}', '{}', '[1]']) {
+  const unsound = ['{"prompt": "a prompt', 'data: {"prompt":"a prompt"}', '{"a":1}\n{"b":2}']
+  const others = ['', '<html>nginx</html>', '{"detail":[{"input":"a prompt"}]}', '{}', '[1]']
+  for (const body of [...others, ...unsound]) {
     t.equal(words(body), '', body)
   }
 })

@@ -68,7 +68,7 @@ t.test('the log has what a backend says of its limits, and nothing of the key', 
   const cleaned = 'told: *** has used 3 of 3'
   /** Without a stack. */
   const logged = (message: string) => ({ name: 'BackendStatus', message })
-  for (const status of [401, 402, 403, 429, 503, 529]) {
+  for (const status of [401, 402, 429, 503, 529]) {
     backend.once(failing(status, { body: { error: { message } } }))
     t.same(await err(await ask()), logged(`the backend answered ${status}: ${cleaned}`))
   }
@@ -77,7 +77,7 @@ t.test('the log has what a backend says of its limits, and nothing of the key', 
   backend.once(bytes('', { status: 429 }))
   t.same(await err(await ask()), logged('the backend answered 429'))
   // What they say of these may quote the request.
-  for (const status of [405, 409, 422, 500, 502, 504]) {
+  for (const status of [403, 405, 409, 422, 500, 502, 504]) {
     backend.once(bytes(`{"detail":"told: ${message.trim()}"}`, { status }))
     t.same(await err(await ask()), logged(`the backend answered ${status}`))
   }

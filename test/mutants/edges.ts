@@ -164,8 +164,8 @@ export const edgeMutants: readonly Mutant[] = [
   one('chat/generating.ts', 'x.forgetBody()', '', 'chat/generation.ts'),
   one(
     'chat/generating.ts',
-    'const clientLeft = hasLeft || generation.x.left.aborted',
-    'const clientLeft = hasLeft',
+    'const clientLeft = x.left.aborted || (!cancelled && thrown instanceof ClientLeft)',
+    'const clientLeft = !cancelled && thrown instanceof ClientLeft',
     'chat/generation.ts',
   ),
   one(

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
+import { keys } from '../../src/redis/keys.ts'
 import { request } from 'node:http'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
@@ -10,7 +11,7 @@ import { startGateway } from '../fixtures/gateway.ts'
 import type { InProcess } from '../fixtures/gateway.ts'
 import { connectLink } from '../fixtures/ledger.ts'
 import { metricOf } from '../fixtures/metric.ts'
-import { ask, outputOnly } from '../fixtures/money.ts'
+import { ask, outputOnly, refOf } from '../fixtures/money.ts'
 import { until } from '../fixtures/until.ts'
 
 const yamlFor = (url: string) =>
@@ -128,6 +129,25 @@ t.test('while Redis is away, nothing counts as charged that shadow mode may waiv
   await until(async () => (await metricOf(gateway, 'tollgate_waived_tokens_total')) === 30)
   t.equal(await metricOf(gateway, 'tollgate_charged_tokens_total'), 0)
 })
+
+t.test(
+  'what shadow mode can charge nobody for, because the account has gone, is waived',
+  async (t) => {
+    const gate = new Gate()
+    gate.next(2)
+    const backend = await startBackend(t, chat({ chunks: 30, gate }))
+    const yaml = `${outputOnly(backend.url)}plugins: { metering: { enforce: false } }`
+    const gateway = await startGateway(t, { yaml })
+    const account = await gateway.account(50)
+    const answer = await gateway.call('/v1/chat', account.key, ask(100, true))
+    const { client } = await connectLink(t, gateway.redis.socket)
+    await client.del(keys.account(refOf(account)))
+    gate.open()
+    await answer.text()
+    await until(async () => (await metricOf(gateway, 'tollgate_waived_tokens_total')) === 30)
+    t.equal(await metricOf(gateway, 'tollgate_charged_tokens_total'), 0)
+  },
+)
 
 t.test('cached input is counted apart from input', async (t) => {
   const backend = await startBackend(t, chat({ cachedTokens: 1 }))
