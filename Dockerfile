@@ -5,11 +5,11 @@
 #     -v tollgate:/data -v ./etc:/config:ro tollgate
 #   docker exec tollgate tollgate accounts list
 #
-# Mount the folder that gateway.yaml is in: of a file that is mounted alone, the container never sees the one that an editor or
-# git puts in its place, and goes on with the old one. In that gateway.yaml: `data: /data`, `redis: redis://…`. The data folder keeps settlements while Redis is away and old
-# journal entries: it has to outlive the container. The admin API listens on 127.0.0.1 inside unless told otherwise;
-# where it has another port, say ADMIN_PORT for the health check. `--stop-timeout` is to be 30 s
-# longer than `shutdown_delay` and `drain` together.
+# Mount the folder that gateway.yaml is in: of a file that is mounted alone, the container never sees the one that an editor
+# or git puts in its place, and goes on with the old one. In that gateway.yaml: `data: /data`, `redis: redis://…`. The data
+# folder keeps settlements while Redis is away and old journal entries: it has to outlive the container. The admin API listens
+# on 127.0.0.1 inside unless told otherwise; where it has another port, say ADMIN_PORT for the health check. `--stop-timeout`
+# is to be 30 s longer than `shutdown_delay` and `drain` together.
 
 FROM node:24-slim AS install
 WORKDIR /app

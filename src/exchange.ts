@@ -122,7 +122,7 @@ export interface Facts {
   upstreamMs?: number
 }
 
-export interface FailedAttempt {
+interface FailedAttempt {
   readonly target: string
   /** The error's code. */
   readonly outcome: string

@@ -3,7 +3,7 @@
 // are open, and the limit is the one that was read last.
 
 import { readFileSync, readdirSync } from 'node:fs'
-import { codeOf } from './errors.ts'
+import { hasCode } from './errors.ts'
 
 let lastMost = readMost()
 
@@ -18,7 +18,7 @@ export function openFiles(): number | undefined {
     // Without the one that looking takes.
     return readdirSync('/proc/self/fd').length - 1
   } catch (error) {
-    return codeOf(error) === 'EMFILE' ? lastMost : undefined
+    return hasCode(error, 'EMFILE') ? lastMost : undefined
   }
 }
 

@@ -149,16 +149,9 @@ export async function ensureDemo(
   if (!model) return
   const existing = await accounts.listAccounts({ limit: 1, order: 'asc' })
   if (existing.data.length > 0) return
-  const { ref, account } = await accounts.createAccount({ name: 'demo' })
+  const { ref } = await accounts.createAccount({ name: 'demo' })
   const idempotencyId = newId('txn')
-  await ledger.credit({
-    ref,
-    accountId: account.id,
-    idempotencyId,
-    amount: demoTokens,
-    type: 'topup',
-    note: 'demo',
-  })
+  await ledger.credit({ ref, idempotencyId, amount: demoTokens, type: 'topup', note: 'demo' })
   const { key } = await accounts.createKey(ref, { name: 'demo' })
   return { key, model: model.id }
 }

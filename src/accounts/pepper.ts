@@ -1,7 +1,6 @@
 // Whether a gateway has the pepper under which the keys of its Redis are made. With another one, every key would be
 // invalid, and nothing else would tell why. So Redis keeps a fingerprint of the pepper, from the first gateway that comes;
-// only an operator removes it. Who reads Redis can try peppers against it. That gives nobody a key: keys have 178 random
-// bits of their own.
+// only an operator removes it. What it gives away: docs/decisions/0057-a-wrong-pepper-is-refused.md.
 
 import { createHmac } from 'node:crypto'
 import { messageOf } from '../errors.ts'
@@ -15,7 +14,7 @@ import { keys } from '../redis/keys.ts'
 export async function claimPepper(redis: Redis, pepper: string): Promise<boolean> {
   const ours = fingerprintOf(pepper)
   // When Redis' memory is full, it cannot be noted. A gateway starts all the same.
-  if ((await noted(redis)) === null) await redis.set(keys.pepper, ours, 'NX').catch(() => null)
+  await redis.set(keys.pepper, ours, 'NX').catch(() => null)
   const theirs = await noted(redis)
   if (theirs !== null && theirs !== ours) throw new Error(otherPepper)
   return theirs === ours

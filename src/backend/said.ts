@@ -5,9 +5,10 @@ import type { Target } from '../config/config.ts'
 import { field, parsed } from '../http/json/field.ts'
 import { mask, maskParts } from './secrets.ts'
 
-/** The sentence in `{error: {message}}`, `{error}`, `{detail}` or `{message}`, else the text, unless that is an HTML page. */
-export function saidBy(text: string): string {
-  return sentenceIn(text) ?? text
+/** For the operator's terminal: the sentence in `{error: {message}}`, `{error}`, `{detail}` or `{message}`, else the text, unless that is an HTML page; without secrets of the target. */
+export function saidBy(body: Buffer, target: Target): string {
+  const text = mask(body, target).toString()
+  return maskParts(sentenceIn(text) ?? text, target)
 }
 
 const mostChars = 300

@@ -27,8 +27,8 @@ export function mask(text: string | Buffer, target: Target): string | Buffer {
   return masked
 }
 
-/** Each secret of so many characters, or more, must not be quoted in part either. */
-const leastPartedChars = 8
+/** Shorter secrets are not looked for in parts: their parts would match common words. */
+const shortestParted = 8
 /** Providers quote about as many from the beginning and the end of a key. */
 const partChars = 4
 
@@ -39,7 +39,7 @@ const hidden = /\*\*|••|(?:…|\.{3})[\w-]/u
 export function maskParts(text: string, target: Target): string {
   const parts = secretsOfTarget(target)
     .flatMap((secret) => secret.split(/\s+/))
-    .filter(({ length }) => length >= leastPartedChars)
+    .filter(({ length }) => length >= shortestParted)
     .flatMap((secret) => [secret.slice(0, partChars), secret.slice(-partChars)])
   const isQuoting = (word: string) => hidden.test(word) || parts.some((part) => word.includes(part))
   return text.replace(/\S+/g, (word) => (isQuoting(word) ? mark : word))

@@ -48,12 +48,14 @@ async function examine(
   { config, warnings }: Extract<Loaded, { config: unknown }>,
   { file, examination, call }: Examining,
 ): Promise<void> {
-  const [{ examineRedis }, { examineStore }, { examineProvider }, ofTargets] = await Promise.all([
-    import('./doctor/redis.ts'),
-    import('./doctor/store.ts'),
-    import('./doctor/provider.ts'),
-    import('./doctor/targets.ts'),
-  ])
+  const [own, { examineRedis }, { examineStore }, { examineProvider }, ofTargets] =
+    await Promise.all([
+      import('../accounts/api-key.ts'),
+      import('./doctor/redis.ts'),
+      import('./doctor/store.ts'),
+      import('./doctor/provider.ts'),
+      import('./doctor/targets.ts'),
+    ])
   try {
     await examination.check(file, async () => ({ verdict: 'ok', detail: '0 problems' }))
     for (const { line, column, path, message } of warnings) {
@@ -61,7 +63,8 @@ async function examine(
       const detail = `${formatPath(path)}: ${message}`
       await examination.check(place, async () => ({ verdict: 'warn', detail }))
     }
-    await examineRedis(config, examination)
+    const { pepper } = own.accountSettings.of(config)
+    await examineRedis({ ...config, pepper }, examination)
     await examineStore(config.store, examination)
     await examineProvider(config, examination)
     await ofTargets.examineTargets(config, examination)

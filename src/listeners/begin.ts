@@ -25,10 +25,6 @@ export function begun(x: Exchange, { edition, ownerOf }: Owners, onHookFailure: 
   return { hooks, serve: async (run) => (serving ?? servesNothing).serve(run), onHookFailure }
 }
 
-interface Beginner<T extends Hooks> {
-  begin?(x: Exchange): T | undefined
-}
-
 interface Beginning {
   readonly plugin: string
   readonly onHookFailure: HookFailure
@@ -40,7 +36,7 @@ interface Beginning {
  */
 function tryBegin<T extends Hooks>(
   x: Exchange,
-  one: Beginner<T>,
+  one: { begin?(x: Exchange): T | undefined },
   { plugin, onHookFailure }: Beginning,
 ): ((T | Serving) & NamedHooks) | undefined {
   try {

@@ -158,7 +158,7 @@ async function countCharge(metrics: Metrics, model: string, facts: Facts): Promi
 }
 
 /** A request that the gateway or its client ended is no failure of the backend. */
-function resultOf(outcome: Outcome): 'complete' | 'aborted' | ReturnType<typeof failureOf> {
+function resultOf(outcome: Outcome): 'complete' | ReturnType<typeof failureOf> {
   const { complete, error } = outcome
   if (complete) return 'complete'
   const isOurs = error !== undefined && error.source !== 'backend'
@@ -219,7 +219,7 @@ function attemptsOf({ facts }: Exchange, outcome: Outcome, seconds: number): obj
   return all.map((one) => ({ ...one, ms: rounded(one.ms) }))
 }
 
-/** Whether the cause says more than the code. While Redis is away, every request is refused for the same reason, which is in the log once already. */
+/** Whether the line gets the cause. While Redis is away, every request is refused for the same reason, which is in the log once already. */
 function isSurprise(error: GatewayError, { redis }: Gateway): boolean {
   return (error.status >= 500 || error.source === 'backend') && !isOutage(error, redis)
 }

@@ -9,6 +9,8 @@ const target = targetOf('https://backend.internal/v1', { key, headers: { 'x-team
 const words = (body: string) => wordsIn(Buffer.from(body), target)
 const wordsOf = (message: string) => words(JSON.stringify({ error: { message } }))
 
+const said = (text: string) => saidBy(Buffer.from(text), target)
+
 t.test('the sentence is found in every shape that servers send', async (t) => {
   for (const body of [
     '{"error":{"message":"No such model"}}',
@@ -17,11 +19,11 @@ t.test('the sentence is found in every shape that servers send', async (t) => {
     '{"message":"No such model"}',
     'No such model',
   ]) {
-    t.equal(saidBy(body), 'No such model', body)
+    t.equal(said(body), 'No such model', body)
     t.equal(words(body), 'No such model', body)
   }
-  t.equal(saidBy('<html><body>nginx</body></html>'), '')
-  t.equal(saidBy('{"detail":[{"msg":"x"}]}'), '{"detail":[{"msg":"x"}]}')
+  t.equal(said('<html><body>nginx</body></html>'), '')
+  t.equal(said('{"detail":[{"msg":"x"}]}'), '{"detail":[{"msg":"x"}]}')
   const unsound = ['{"prompt": "a prompt', 'data: {"prompt":"a prompt"}', '{"a":1}\n{"b":2}']
   const others = ['', '<html>nginx</html>', '{"detail":[{"input":"a prompt"}]}', '{}', '[1]']
   for (const body of [...others, ...unsound]) {

@@ -69,7 +69,7 @@ t.test('a Cluster', async (t) => {
   })
   await cluster.healthy()
   const { examination, lines } = startExamination({ limitMs: 5000 })
-  await examineRedis({ redis: config, data: '/nowhere', plugins: new Map() }, examination)
+  await examineRedis({ redis: config, data: '/nowhere' }, examination)
   t.match(lines[0], /^ok redis: /)
   for (const [what, wrong, why] of [
     ['another password', { ...config, password: 'wr0ng' }, /WRONGPASS/],
@@ -104,7 +104,7 @@ t.test('Sentinels, with a user of their own', async (t) => {
     sentinelPassword: 'PASSWORD',
   }
   const { examination, lines } = startExamination({ limitMs: 5000 })
-  await examineRedis({ redis: config, data: '/nowhere', plugins: new Map() }, examination)
+  await examineRedis({ redis: config, data: '/nowhere' }, examination)
   t.match(lines[0], /^ok redis: /)
   for (const [what, wrong, why] of [
     ["another password of the Sentinels'", { ...config, sentinelPassword: 'x' }, /WRONGPASS/],

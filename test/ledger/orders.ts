@@ -208,7 +208,7 @@ t.test('what an account owes then, and what was not believed, is told once', asy
   const told: unknown[] = []
   const onImplausible = (tokens: number) => void told.push(tokens)
   const onOwing = (ref: string) => void told.push(ref)
-  const order = { ...releaseOrder('r', 'x', 'h'), model: 'm%2F1', implausible: 8 }
+  const order = { ...releaseOrder('r', 'x', 'h'), implausible: 8 }
   const reply = (owed: string, isRepeated: 0 | 1) =>
     ({ word: 'ok', nowMs: 1, values: ['ok', 1, '4', owed, '9', isRepeated] }) as const
   reportSettled(reply('5', 0), order, { onOwing, onImplausible })

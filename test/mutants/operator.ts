@@ -34,7 +34,12 @@ export const operatorMutants: readonly Mutant[] = [
     'const sorted = [...long]',
   ),
   one('plugins/metering.ts', 'doneEnds: true,', ''),
-  one('plugins/metering.ts', 'return isWaiting ? cost : waived', 'return waived', 'plugins/ops.ts'),
+  one(
+    'plugins/metering.ts',
+    'return isWaiting || cost === 0 ? Infinity : waived',
+    'return waived',
+    'plugins/ops.ts',
+  ),
   one(
     'plugins/ops.ts',
     'metrics.charged.inc({ model }, cost - waived)',

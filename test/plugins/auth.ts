@@ -1,14 +1,11 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { newKey, newRef } from '../../src/accounts/api-key.ts'
-import { keys } from '../../src/redis/keys.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { startGateway } from '../fixtures/gateway.ts'
 import type { GatewaySetup, InProcess } from '../fixtures/gateway.ts'
-import { connectLink } from '../fixtures/ledger.ts'
 import { refOf } from '../fixtures/money.ts'
 import { rawClient } from '../fixtures/raw-http.ts'
-import { startRedis } from '../fixtures/redis-server.ts'
 
 const noBackend = "models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }"
 const start = (t: Test, setup: Partial<GatewaySetup> = {}) =>
@@ -145,18 +142,6 @@ t.test('a text that cannot be a key is refused without Redis', async (t) => {
   const flipped = key.slice(0, -1) + (key.endsWith('0') ? '1' : '0')
   t.equal((await withHeader(gateway, `Bearer ${flipped}`)).code, 'invalid_api_key')
   t.match(await withHeader(gateway, `Bearer ${key}`), { status: 503, code: 'ledger_unavailable' })
-})
-
-t.test('a key made with another pepper is no key', async (t) => {
-  const redis = await startRedis(t)
-  const pepper = (word: string) => `${noBackend}\nplugins: { auth: { pepper: ${word} } }`
-  const one = await start(t, { yaml: pepper('cayenne'), redis })
-  const { client } = await connectLink(t, redis.socket)
-  await client.del(keys.pepper)
-  const other = await start(t, { yaml: pepper('paprika'), redis })
-  const { key } = await one.account(0)
-  t.equal((await one.call(balance, key)).status, 200)
-  t.equal((await seen(await other.call(balance, key))).code, 'invalid_api_key')
 })
 
 const refusalsYaml = (perMinute: number) =>

@@ -49,7 +49,7 @@ async function refused(t: Test, config: RedisConfig, why: string | RegExp): Prom
   t.match(error, why)
   t.notMatch(error, /\n/, 'one line')
   const { examination, lines } = startExamination({ limitMs: 60_000 })
-  await examineRedis({ redis: config, data: '/nowhere', plugins: new Map() }, examination)
+  await examineRedis({ redis: config, data: '/nowhere' }, examination)
   t.equal(lines.length, 1)
   t.match(lines[0], /^fail redis: /)
   t.match(lines[0], why)

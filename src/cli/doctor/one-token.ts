@@ -5,7 +5,6 @@
 import type { BackendAnswer } from '../../backend/forward.ts'
 import { forward } from '../../backend/forward.ts'
 import { saidBy } from '../../backend/said.ts'
-import { mask, maskParts } from '../../backend/secrets.ts'
 import { SseReader } from '../../backend/sse-reader.ts'
 import { Meter, runawayAt } from '../../backend/usage.ts'
 import { chatRow } from '../../config/endpoints.ts'
@@ -81,8 +80,7 @@ interface Judging extends ModelTarget {
 
 function judge({ meter, error, cut }: Heard, { model, target, ms }: Judging): CheckOutcome {
   if (error !== undefined) {
-    const said = Buffer.from(mask(error, target), 'latin1').toString()
-    return fail(`an error came in the stream: ${maskParts(saidBy(said), target)}`)
+    return fail(`an error came in the stream: ${saidBy(Buffer.from(error, 'latin1'), target)}`)
   }
   if (meter.contentEvents > mostEvents) {
     return warn('it generated more than the one token asked for; try another max_tokens_field')

@@ -2,7 +2,6 @@
 // It changes nothing. `connect` refuses a server of another kind than the configured one. Of a Cluster, every node is examined.
 // With `embedded`, it examines the Redis of the gateway that runs on this data folder, if one runs.
 
-import { accountSettings } from '../../accounts/api-key.ts'
 import { pepperFault } from '../../accounts/pepper.ts'
 import type { Config } from '../../config/config.ts'
 import { listens } from '../../redis/embedded/child.ts'
@@ -36,7 +35,7 @@ interface Server {
 }
 
 export async function examineRedis(
-  { redis, data, plugins }: Pick<Config, 'redis' | 'data' | 'plugins'>,
+  { redis, data, pepper = '' }: Pick<Config, 'redis' | 'data'> & { readonly pepper?: string },
   examination: Examination,
 ): Promise<void> {
   const embeddedSocket = redis.kind === 'embedded' ? await liveSocket(data) : undefined
@@ -52,7 +51,6 @@ export async function examineRedis(
   })
   try {
     await examineServer(opening, examination)
-    const { pepper } = accountSettings.of({ plugins })
     await opening.then(
       ({ client }) => examination.check('redis pepper', () => judgePepper(client, pepper)),
       () => undefined, // the first check has told why

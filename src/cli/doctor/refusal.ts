@@ -2,7 +2,6 @@
 
 import type { IncomingMessage } from 'node:http'
 import { saidBy } from '../../backend/said.ts'
-import { mask, maskParts } from '../../backend/secrets.ts'
 import type { Target } from '../../config/config.ts'
 import { fail } from './examination.ts'
 import type { CheckOutcome } from './examination.ts'
@@ -22,7 +21,7 @@ export async function readBody(stream: IncomingMessage): Promise<Buffer> {
 }
 
 export function refusal(status: number, body: Buffer, target: Target): CheckOutcome {
-  const said = maskParts(saidBy(mask(body, target).toString()), target)
+  const said = saidBy(body, target)
   const why = said === '' ? '' : `: ${said}`
   if (status === 401 || status === 403) {
     const key = target.key === undefined ? 'and no key is configured' : 'the key is refused'

@@ -205,11 +205,8 @@ export async function judgeSpace(path: string, reserveBytes: number): Promise<Ch
   return warn(`${detail}, and ${reserve}, stays free: little is left for files`)
 }
 
-const unitOf = (bytes: number) =>
-  bytes < 2 ** 30 ? { size: 2 ** 20, name: 'MiB' } : { size: 2 ** 30, name: 'GiB' }
-
 function shown(bytes: number): string {
-  const { size, name } = unitOf(bytes)
+  const [size, name] = bytes < 2 ** 30 ? ([2 ** 20, 'MiB'] as const) : ([2 ** 30, 'GiB'] as const)
   return `${(bytes / size).toFixed(1)} ${name}`
 }
 

@@ -30,10 +30,7 @@ async function examined(socket: string, more: Access & { limitMs?: number } = {}
   const { limitMs = 5000, ...access } = more
   const { examination, lines } = startExamination({ limitMs })
   const address = { kind: 'single', host: '', port: 0, path: socket, db: 0 } as const
-  await examineRedis(
-    { redis: { ...address, ...access }, data: '/nowhere', plugins: new Map() },
-    examination,
-  )
+  await examineRedis({ redis: { ...address, ...access }, data: '/nowhere' }, examination)
   return { lines, findings: examination.findings }
 }
 
@@ -74,10 +71,7 @@ t.test(
     const cluster = await startCluster(t, { args: ['--appendfsync', 'everysec', ...smallNodes] })
     const examine = async () => {
       const { examination, lines } = startExamination({ limitMs: 5000 })
-      await examineRedis(
-        { redis: cluster.config, data: '/nowhere', plugins: new Map() },
-        examination,
-      )
+      await examineRedis({ redis: cluster.config, data: '/nowhere' }, examination)
       return lines
     }
     const good = await examine()
@@ -148,13 +142,13 @@ t.test('CONFIG may be forbidden, as on hosted servers', async (t) => {
 t.test('an embedded Redis is checked only while its gateway runs', async (t) => {
   const data = await tempDir(t)
   const idle = startExamination()
-  await examineRedis({ redis: { kind: 'embedded' }, data, plugins: new Map() }, idle.examination)
+  await examineRedis({ redis: { kind: 'embedded' }, data }, idle.examination)
   t.match(idle.lines, [/^ok redis: embedded/])
   const log = { info: () => undefined, warn: () => undefined }
   const server = await startEmbeddedRedis({ dataDir: data, log })
   t.teardown(() => server.stop())
   const { examination, lines } = startExamination()
-  await examineRedis({ redis: { kind: 'embedded' }, data, plugins: new Map() }, examination)
+  await examineRedis({ redis: { kind: 'embedded' }, data }, examination)
   t.equal(lines.length, 8)
   for (const line of lines) t.match(line, /^ok /)
 })
