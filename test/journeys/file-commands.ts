@@ -1,0 +1,61 @@
+// What a file costs Redis: each command of an upload and of a download, those within scripts included. One that is added
+// is seen here.
+
+import t from 'tap'
+import type { Test } from 'tap'
+import { startFiles } from '../fixtures/files-http.ts'
+import { connectLink } from '../fixtures/ledger.ts'
+import { until } from '../fixtures/until.ts'
+
+/** Notes what Redis carries out for the caller's account: a line for each flight, with the commands of its script. */
+async function open(t: Test) {
+  const { redis, own } = await startFiles(t)
+  const { client } = await connectLink(t, redis.socket)
+  const monitor = await client.monitor()
+  t.teardown(() => void monitor.disconnect())
+  const seen: { readonly source: string; readonly words: readonly string[] }[] = []
+  monitor.on('monitor', (_time: string, words: readonly string[], source: string) => {
+    seen.push({ source, words })
+  })
+  const flightsOf = async (work: () => Promise<unknown>) => {
+    seen.length = 0
+    await work()
+    await client.echo('done')
+    await until(() => seen.some(({ words }) => words[1] === 'done'))
+    const flights: { isOurs: boolean; names: string[] }[] = []
+    for (const { source, words } of seen) {
+      const name = (words[0] ?? '').toLowerCase()
+      // What the gateway does in the background names other keys.
+      if (source === 'lua') flights.at(-1)?.names.push(name)
+      else flights.push({ isOurs: words.join(' ').includes(own.ref), names: [name] })
+    }
+    return flights.filter(({ isOurs }) => isOurs).map(({ names }) => names.join(' '))
+  }
+  return { own, flightsOf }
+}
+
+const identify = 'evalsha time hmget hmget zcount'
+const rate = 'evalsha set incrby pttl'
+
+t.test('an upload takes 40 commands, and a download 11', async (t) => {
+  const { own, flightsOf } = await open(t)
+  const content = 'x'.repeat(16_384)
+  // The first one marks the key as used, and begins its minute.
+  await own.make({ content })
+  let id = ''
+  const upload = await flightsOf(async () => ({ id } = await own.make({ content })))
+  t.strictSame(upload, [
+    identify,
+    rate,
+    'zadd',
+    'evalsha time exists hget hsetnx zadd',
+    'evalsha time zscore hget hmget hexists hset hincrby zadd',
+    'evalsha time hexists zscore pttl hget hset zadd zadd hincrby hincrby hincrby hdel zrem zadd',
+  ])
+  t.equal(upload.join(' ').split(' ').length, 40)
+  const download = await flightsOf(async () => {
+    t.equal(await (await own.call(`GET /${id}`)).text(), content)
+  })
+  t.strictSame(download, [identify, rate, 'hgetall', 'exists'])
+  t.equal(download.join(' ').split(' ').length, 11)
+})
