@@ -3,6 +3,7 @@
 // too, which is why admit.lua itself counts on routes with a hold. Failures and refusals are counted in this process,
 // in a map that has a bound: the library's memory has none.
 
+import { readFileSync } from 'node:fs'
 import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import type { Redis } from '../redis/client.ts'
 import { GatewayError } from '../errors.ts'
@@ -10,13 +11,22 @@ import type { LimitState } from '../errors.ts'
 import { networkOf } from '../http/client-address.ts'
 import { keys } from '../redis/keys.ts'
 
+const folder = new URL('lua/', import.meta.url)
+const script = readFileSync(new URL('rate.lua', folder), 'utf8')
+
 /** Counts one request of an account against `perMinute`. Throws rate_limit_exceeded, or ledger_unavailable when Redis is away. */
 export function createRequestRate(redis: Redis) {
   const limiters = new Map<number, RateLimiterRedis>()
   const limiterOf = (points: number) => {
     let limiter = limiters.get(points)
     if (!limiter) {
-      limiter = new RateLimiterRedis({ storeClient: redis, keyPrefix: '', points, duration: 60 })
+      limiter = new RateLimiterRedis({
+        storeClient: redis,
+        keyPrefix: '',
+        points,
+        duration: 60,
+        customIncrTtlLuaScript: script,
+      })
       limiters.set(points, limiter)
     }
     return limiter

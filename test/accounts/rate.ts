@@ -38,6 +38,24 @@ t.test('the counter is in the slot of its account and expires by itself', async 
   t.ok((await client.pttl(name)) > 0)
 })
 
+t.test(
+  'a window begins at its first request, and later requests do not move its end',
+  async (t) => {
+    const redis = await startRedis(t)
+    const { client } = await connectLink(t, redis.socket)
+    const count = createRequestRate(client)
+    t.match(await count('acct00000001', 9), { remaining: 8, resetMs: 60_000 })
+    const [name = ''] = await client.keys('*')
+    await client.pexpire(name, 20_000)
+    const later = await count('acct00000001', 9)
+    t.equal(later.remaining, 7)
+    t.ok(later.resetMs <= 20_000)
+    await client.persist(name)
+    t.match(await count('acct00000001', 9), { remaining: 6, resetMs: 60_000 }, 'no counter stays')
+    t.ok((await client.pttl(name)) > 0)
+  },
+)
+
 t.test('with Redis away it is the ledger that is not available', async (t) => {
   const redis = await startRedis(t)
   const { client } = await connectLink(t, redis.socket)
