@@ -84,6 +84,34 @@ t.test('a request calls it once, and goes on with the holds that are left', asyn
   t.equal(await openHolds(), 51, 'fifty expired ones and its own')
 })
 
+t.test(
+  'a request without a hold looks for expired holds only where something is reserved',
+  async (t) => {
+    const { link, caller, ref, admission, flights, expire, openHolds } = await open(t, 1000)
+    const looks = async () =>
+      Number(/zcount:calls=(\d+)/.exec(await link.client.info('commandstats'))?.[1] ?? 0)
+    const before = await looks()
+    await admission.identify(caller)
+    t.equal(await looks(), before)
+    // A hold that reserved nothing, because its model is free, is left to whoever makes the next one.
+    await expire(1)
+    await link.client.hset(keys.account(ref), 'reserved', 0)
+    await link.client.hset(
+      keys.holdRows(ref),
+      (await link.client.hkeys(keys.holdRows(ref)))[0] ?? '',
+      `0 0 7 0 0 key_${ref} m {}`,
+    )
+    await admission.identify(caller)
+    t.same(flights.splice(0), ['identify', 'identify'])
+    await admission.admit(request(caller, 10))
+    t.same(flights.splice(0), ['admit', 'reap', 'admit'])
+    t.equal(await openHolds(), 1, 'only its own')
+    await expire(1)
+    await admission.identify(caller)
+    t.same(flights, ['identify', 'reap', 'identify'])
+  },
+)
+
 t.test('a request that lacks money calls it as often as that may help', async (t) => {
   const { caller, admission, flights, expire, openHolds } = await open(t, 350)
   await expire(350)

@@ -95,14 +95,14 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/lua/identify.lua',
-    "if (is_look or reaped == '0') and has_expired(now, lease) then return { 'reap', now } end",
-    "if reaped == '0' and has_expired(now, lease) then return { 'reap', now } end",
+    "local may_reap = is_look or (reaped == '0' and account.reserved > 0)",
+    "local may_reap = reaped == '0' and account.reserved > 0",
     'ledger/reaping.ts',
   ),
   one(
     'ledger/lua/identify.lua',
-    "if (is_look or reaped == '0') and has_expired(now, lease) then return { 'reap', now } end",
-    "if has_expired(now, lease) then return { 'reap', now } end",
+    "local may_reap = is_look or (reaped == '0' and account.reserved > 0)",
+    'local may_reap = is_look or account.reserved > 0',
     'ledger/reaping.ts',
   ),
   one(

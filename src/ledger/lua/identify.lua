@@ -26,8 +26,10 @@ if not account.id or (not is_look and not key.id) then return { 'invalid_api_key
 if is_look and account.plan ~= plan then return { 'plan', now, account.plan } end
 local refusal = not is_look and find_refusal(status, key, scope, now)
 if refusal then return { refusal, now, account.id, key.id } end
--- A caller waits for one reaping at most. A look shows the account without any expired hold.
-if (is_look or reaped == '0') and has_expired(now, lease) then return { 'reap', now } end
+-- A caller waits for one reaping at most, and for none if nothing is reserved: the holds of free models are left to the next
+-- request that makes a hold. A look shows the account without any expired hold.
+local may_reap = is_look or (reaped == '0' and account.reserved > 0)
+if may_reap and has_expired(now, lease) then return { 'reap', now } end
 if is_look and renewed == '0' and status ~= 'suspended' and needs_renewal(account, offer, now) then
   return { 'renew', now }
 end
