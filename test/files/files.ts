@@ -53,6 +53,26 @@ t.test('each step can be repeated, and counts once', async (t) => {
   t.strictSame(await book.read(ref, row.id), row, 'what is committed is not abandoned')
 })
 
+t.test('a begin that comes late, after the row, neither counts nor removes the file', async (t) => {
+  const { book, ref, redis, session, sweeper, store } = await openFiles(t)
+  const row = await addFile({ book, store, ref }, { session })
+  for (const reserved of [0, row.bytes]) {
+    await book.begin(ref, row)
+    if (reserved > 0) await book.reserve(ref, { id: row.id, bytes: reserved, quotaBytes })
+    await book.commit(ref, row, { quotaBytes: 0 })
+    t.equal((await storageOf(redis, ref)).used, 1000)
+    t.equal(await redis.hget(keys.storage(ref), 'rows'), `${rowBytes}`)
+  }
+  const record = `upload ${row.id}`
+  t.ok((await dueOf(redis, ref)).includes(record))
+  await redis.zadd(keys.due(ref), 1, record)
+  await redis.zadd(keys.dueAccounts, 0, `0:${ref}`)
+  await sweeper().sweep()
+  t.strictSame(await storageOf(redis, ref), { used: 1000, reserved: 0 })
+  t.strictSame(store.calls, [], 'the object stays')
+  t.strictSame(await book.read(ref, row.id), row)
+})
+
 t.test('the quota counts used bytes, and those that parallel uploads have reserved', async (t) => {
   const { book, ref, redis, session, store } = await openFiles(t)
   await addFile({ book, store, ref }, { session, bytes: 600 })

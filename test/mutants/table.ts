@@ -484,6 +484,13 @@ export const mutants: readonly Mutant[] = [
   ),
   fileLua('reserve', "call('HINCRBY', storage, 'reserved', int(more))", '', 'files'),
   fileLua('commit', "call('HDEL', storage, id)", '', 'files'),
+  fileLua('commit', "if added == 0 then return { 'ok', now } end", '', 'files'),
+  fileLua(
+    'commit',
+    'local may_be_written = not lease or more > 0',
+    'local may_be_written = not lease',
+    'files',
+  ),
   fileLua('commit', "if left_ms == -2 then return { 'session_not_found', now } end", '', 'files'),
   fileLua('away', "call('ZADD', due, int(due_ms), 'object ' .. id .. ' 0')", '', 'sweeper'),
   fileLua(

@@ -5,10 +5,10 @@
 -- that adds something to `due` later then needs the announcement of a later minute. So nothing is due without an
 -- announcement.
 
--- The field `closed` is the last minute that a sweeper has closed.
+-- `closed` is the field of this name of the storage row: the last minute that a sweeper has closed.
 -- Returns the minute to announce when the announced one is not valid (closed, or from a clock that is ahead), else nil.
-local function unannounced(storage, announced, due_ms)
-  local next_open = number(call('HGET', storage, 'closed')) + 1
+local function unannounced(closed, announced, due_ms)
+  local next_open = number(closed) + 1
   local due_minute = math.floor(due_ms / 60000)
   local is_open = number(announced) >= next_open
   local is_ahead = number(announced) > math.max(next_open, due_minute + 1)

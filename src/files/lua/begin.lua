@@ -9,7 +9,7 @@ local id, lease_ms, minute = ARGV[1], number(ARGV[2]), ARGV[3]
 
 local now = now_ms()
 if call('EXISTS', session) == 0 then return { 'session_not_found', now } end
-local needed = unannounced(storage, minute, now + lease_ms)
+local needed = unannounced(call('HGET', storage, 'closed'), minute, now + lease_ms)
 if needed then return { 'announce', now, needed } end
 
 local record = 'upload ' .. id

@@ -9,15 +9,21 @@ local session, files, session_files, file, storage, due, account =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local id, session_id, bytes, quota, unpaid = match(ARGV[1], '^(%S+) (%S+) (%d+) (%d+) (%d+)$')
 local expires_at, minute = ARGV[2], ARGV[3]
+local record, look = 'upload ' .. id, 'session ' .. session_id
 local day_ms = 86400000
 
 local now = now_ms()
-if call('HEXISTS', file, 'id') == 1 then return { 'ok', now } end
-if not call('ZSCORE', due, 'upload ' .. id) then return { 'lost', now } end
+local lease, looks_at = unpack(call('ZMSCORE', due, record, look))
+local reserved, used, rows, all_reserved, closed =
+  unpack(call('HMGET', storage, id, 'used', 'rows', 'reserved', 'closed'))
+local more = number(bytes) + FILE_BYTES - number(reserved)
+-- An earlier call has removed the record, and what it had reserved. A begin whose answer was lost may have come late
+-- and made a new record.
+local may_be_written = not lease or more > 0
+if may_be_written and call('HEXISTS', file, 'id') == 1 then return { 'ok', now } end
+if not lease then return { 'lost', now } end
 local left_ms = call('PTTL', session)
 if left_ms == -2 then return { 'session_not_found', now } end
-local reserved = number(call('HGET', storage, id))
-local more = number(bytes) + FILE_BYTES - reserved
 -- Bytes that were reserved are never refused here.
 if more > 0 then
   local stored = read_storage(storage, now)
@@ -27,20 +33,23 @@ if more > 0 then
 end
 local expiry_ms = number(expires_at) * 1000
 if expires_at ~= '' then
-  local needed = unannounced(storage, minute, math.max(now, expiry_ms))
+  local needed = unannounced(closed, minute, math.max(now, expiry_ms))
   if needed then return { 'announce', now, needed } end
   call('ZADD', due, int(expiry_ms), 'expiry ' .. id)
 end
 
-call('HSET', file, 'row', int(FILE_BYTES), unpack(ARGV, 4))
+local added = call('HSET', file, 'row', int(FILE_BYTES), unpack(ARGV, 4))
+-- The row was there: the new record is of a late begin. A sweeper removes it.
+if added == 0 then return { 'ok', now } end
 call('ZADD', files, 0, id)
 call('ZADD', session_files, 0, id)
-call('HINCRBY', storage, 'used', bytes)
-call('HINCRBY', storage, 'rows', int(FILE_BYTES))
-call('HINCRBY', storage, 'reserved', int(-reserved))
+call('HSET', storage, 'used', int(number(used) + number(bytes)), 'rows', int(number(rows) + FILE_BYTES),
+  'reserved', int(number(all_reserved) - number(reserved)))
 call('HDEL', storage, id)
-call('ZREM', due, 'upload ' .. id)
--- Looks again after a day at most, because the retention may change.
-local look_ms = left_ms > 0 and math.min(left_ms, day_ms) or day_ms
-call('ZADD', due, 'NX', int(now + look_ms), 'session ' .. session_id)
+call('ZREM', due, record)
+if not looks_at then
+  -- Looks again after a day at most, because the retention may change.
+  local look_ms = left_ms > 0 and math.min(left_ms, day_ms) or day_ms
+  call('ZADD', due, int(now + look_ms), look)
+end
 return { 'ok', now }
