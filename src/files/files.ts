@@ -29,10 +29,11 @@ export interface Upload {
 }
 
 export interface Reservation extends Quota {
-  readonly id: string
   /** Bytes that the upload needs in all, with earlier reservations: asking again counts only the difference. */
   readonly bytes: number
 }
+
+const nothing: Reservation = { bytes: 0, quotaBytes: 0 }
 
 export interface FileBookOptions {
   readonly redis: Redis
@@ -55,7 +56,7 @@ const storeAtOnce = 4
 
 /**
  * Every method throws `ledger_unavailable` when Redis can't be asked; after a lost reply it asks again first. An upload
- * calls `begin`, then `reserve` and `renew` while the object is put, then `commit`. The sweeper gives up an upload that
+ * calls `begin`, then, if need be, `reserve` and `renew` while the object is put, then `commit`. The sweeper gives up an upload that
  * is silent for a lease; from then on `reserve`, `renew` and `commit` throw `storage_unavailable`.
  */
 export class FileBook {
@@ -65,28 +66,36 @@ export class FileBook {
     this.#options = { leaseMs: uploadLeaseMs, retryMs: firstRetryMs, ...options }
   }
 
-  /** Records the upload, before its object can exist. Throws `session_not_found`. */
-  async begin(ref: string, { id, session }: Upload): Promise<void> {
-    const { redis, scripts, leaseMs } = this.#options
+  /**
+   * Records the upload, before its object can exist, and reserves. Throws `session_not_found`, `storage_quota_exceeded`;
+   * then there is no record, and it may be called again.
+   */
+  async begin(ref: string, { id, session }: Upload, needed = nothing): Promise<void> {
+    const { redis, scripts, room, leaseMs } = this.#options
     if (!isId('sess', session)) throw new GatewayError('session_not_found')
-    const names = [keys.session(ref, session), keys.storage(ref), keys.due(ref)]
-    const run = (minute: string) => scripts.run('begin', names, [id, `${leaseMs}`, minute])
+    const names = [keys.session(ref, session), keys.storage(ref), keys.due(ref), keys.account(ref)]
+    const words = [id, reservationWords(needed), `${leaseMs}`]
+    const run = (minute: string) => scripts.run('begin', names, [...words, minute])
     const dueMs = Date.now() + leaseMs
-    accept(await persistently(redis, () => announced(redis, { ref, dueMs, run })))
+    const runOnce = () => announced(redis, { ref, dueMs, run })
+    accept(await room.within(ref, () => persistently(redis, runOnce)))
   }
 
   /** Renews the lease, too. Throws `storage_quota_exceeded`. */
-  async reserve(ref: string, { id, bytes, ...quota }: Reservation): Promise<void> {
+  async reserve(
+    ref: string,
+    { id, ...needed }: Reservation & { readonly id: string },
+  ): Promise<void> {
     const { redis, scripts, room, leaseMs } = this.#options
     const names = [keys.storage(ref), keys.due(ref), keys.account(ref)]
-    const words = [id, `${bytes}`, quotaWords(quota), `${leaseMs}`]
+    const words = [id, reservationWords(needed), `${leaseMs}`]
     const run = () => scripts.run('reserve', names, words)
     accept(await room.within(ref, () => persistently(redis, run)))
   }
 
   /** To be called well within a lease (2 min) when nothing is reserved for long. */
   renew(ref: string, id: string): Promise<void> {
-    return this.reserve(ref, { id, bytes: 0, quotaBytes: 0 })
+    return this.reserve(ref, { id, ...nothing })
   }
 
   /**
@@ -184,6 +193,11 @@ export class FileBook {
     }
     await soon(Promise.all(Array.from({ length: storeAtOnce }, removeNext)), patienceMs)
   }
+}
+
+/** As scripts take it. */
+function reservationWords({ bytes, ...quota }: Reservation): string {
+  return `${bytes} ${quotaWords(quota)}`
 }
 
 function accept({ word }: Reply): void {

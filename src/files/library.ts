@@ -8,8 +8,11 @@ const storage = '../../accounts/lua/storage'
 export const fileScripts = {
   folder: new URL('lua/', import.meta.url),
   scripts: {
-    begin: { after: ['announced'], words: ['ok', 'session_not_found', 'lost', 'announce'] },
-    reserve: { after: [storage], words: ['ok', 'storage_quota_exceeded', 'lost'] },
+    begin: {
+      after: [storage, 'announced', 'reservation'],
+      words: ['ok', 'session_not_found', 'storage_quota_exceeded', 'lost', 'announce'],
+    },
+    reserve: { after: [storage, 'reservation'], words: ['ok', 'storage_quota_exceeded', 'lost'] },
     commit: {
       after: [storage, 'announced'],
       words: ['ok', 'session_not_found', 'storage_quota_exceeded', 'lost', 'announce'],

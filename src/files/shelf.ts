@@ -23,7 +23,7 @@ interface Owner extends Quota {
   readonly ref: string
 }
 
-export interface ReceiveOptions extends Owner, Omit<UploadOptions, 'begin' | 'reserve' | 'put'> {}
+export interface ReceiveOptions extends Owner, Omit<UploadOptions, 'reserve' | 'put'> {}
 
 export interface KeptFile
   extends Owner, Pick<FileRow, 'id' | 'session' | 'filename' | 'contentType' | 'sha256'> {
@@ -41,13 +41,16 @@ interface ObjectOwner {
   readonly id: string
 }
 
-interface Stored {
-  readonly row: FileRow
+interface Recorded extends ObjectOwner {
   readonly quota: Quota
+  readonly signal: AbortSignal
 }
 
-/** Calls `begin` for the record, then puts the object. `going` aborts when the record is lost. */
-type Put = (begin: (session: string) => Promise<void>, going: AbortSignal) => Promise<Stored>
+/** Its first call makes the record. */
+type Reserve = (bytes: number, session: string) => Promise<void>
+
+/** Reserves, then puts the object. `going` aborts when the record is lost. */
+type Put = (reserve: Reserve, going: AbortSignal) => Promise<FileRow>
 
 export class Shelf {
   readonly book: FileBook
@@ -68,18 +71,17 @@ export class Shelf {
     const id = newId('file')
     const { signal } = options
     const quota = { quotaBytes, unpaidBytes }
-    return await this.#recorded({ ref, id, signal }, async (begin, going) => {
+    return await this.#recorded({ ref, id, quota, signal }, async (reserve, going) => {
       const received = await receiveUpload(req, {
         ...options,
         signal: going,
-        begin: ({ session }) => begin(session),
-        reserve: (bytes) => this.book.reserve(ref, { id, bytes, ...quota }),
+        reserve: (bytes, { session }) => reserve(bytes, session),
         put: (content) => this.#put({ ref, id }, content, going),
       })
       const { expiresAfterS, ...rest } = received
       const createdAt = Math.floor(Date.now() / 1000)
       const expiresAt = expiresAfterS === null ? null : createdAt + expiresAfterS
-      return { row: { ...rest, id, createdAt, expiresAt }, quota }
+      return { ...rest, id, createdAt, expiresAt }
     })
   }
 
@@ -91,12 +93,10 @@ export class Shelf {
     const { id, session } = file
     const quota = { quotaBytes, unpaidBytes }
     const bytes = content.length
-    return await this.#recorded({ ref, id, signal }, async (begin, going) => {
-      await begin(session)
-      await this.book.reserve(ref, { id, bytes, ...quota })
+    return await this.#recorded({ ref, id, quota, signal }, async (reserve, going) => {
+      await reserve(bytes, session)
       await this.#put({ ref, id }, content, going)
-      const row = { ...file, bytes, createdAt: secondsOf(id), expiresAt: null, purpose: 'vision' }
-      return { row, quota }
+      return { ...file, bytes, createdAt: secondsOf(id), expiresAt: null, purpose: 'vision' }
     })
   }
 
@@ -115,22 +115,22 @@ export class Shelf {
   }
 
   /** Puts the row in the record's place, or takes both back. */
-  async #recorded(
-    { ref, id, signal }: ObjectOwner & { readonly signal: AbortSignal },
-    put: Put,
-  ): Promise<FileRow> {
+  async #recorded({ ref, id, quota, signal }: Recorded, put: Put): Promise<FileRow> {
     const { book } = this
     const lost = new AbortController()
+    let hasBegun = false
     let isCommitting = false
     let renewing: NodeJS.Timeout | undefined
     const renew = () => void book.renew(ref, id).catch((error: unknown) => loseBy(error, lost))
-    const begin = (session: string) => {
+    const reserve: Reserve = async (bytes, session) => {
+      if (hasBegun) return await book.reserve(ref, { id, bytes, ...quota })
       // Set before the call: when its reply is lost, the record may still be there.
-      renewing = setInterval(renew, this.#renewEveryMs).unref()
-      return book.begin(ref, { id, session })
+      renewing ??= setInterval(renew, this.#renewEveryMs).unref()
+      await book.begin(ref, { id, session }, { bytes, ...quota })
+      hasBegun = true
     }
     try {
-      const { row, quota } = await put(begin, AbortSignal.any([signal, lost.signal]))
+      const row = await put(reserve, AbortSignal.any([signal, lost.signal]))
       isCommitting = true
       await book.commit(ref, row, quota)
       return row

@@ -47,7 +47,7 @@ t.test('members are read back, and foreign ones are ignored', async (t) => {
 
 t.test('an announcement too late, or from a wrong clock, is made again', async (t) => {
   const { redis, ref, scripts, session } = await openFiles(t)
-  const names = [keys.session(ref, session), keys.storage(ref), keys.due(ref)]
+  const names = [keys.session(ref, session), keys.storage(ref), keys.due(ref), keys.account(ref)]
   const now = minuteOf(Date.now())
   await redis.hset(keys.storage(ref), 'closed', now + 1)
   for (const [dueMs, expected] of [
@@ -56,7 +56,8 @@ t.test('an announcement too late, or from a wrong clock, is made again', async (
     [Date.now() + 1e9, now + 2],
   ] as const) {
     await redis.del(keys.due(ref), keys.dueAccounts)
-    const run = (minute: string) => scripts.run('begin', names, [`file_${dueMs}`, '0', minute])
+    const run = (minute: string) =>
+      scripts.run('begin', names, [`file_${dueMs}`, '0 0 0', '0', minute])
     t.equal((await announced(redis, { ref, dueMs, run })).word, 'ok')
     t.equal(await redis.zscore(keys.dueAccounts, `${expected}:${ref}`), `${expected * 60_000}`)
     t.notOk(await isForgotten(redis, ref))
@@ -105,10 +106,14 @@ t.test('a call whose reply was lost is repeated, and counts once', async (t) => 
   const row = fileRow({ session })
   const { id } = row
   proxy.stall()
-  await losing(book.begin(ref, row), async () => (await dueOf(redis, ref)).length > 0)
+  // Just enough for one: counted twice, it would be refused.
+  const most = { quotaBytes: 1000 + rowBytes }
+  const begun = book.begin(ref, row, { bytes: 900, ...most })
+  await losing(begun, async () => (await dueOf(redis, ref)).length > 0)
+  t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 900 + rowBytes })
   proxy.stall()
-  const reserved = book.reserve(ref, { id, bytes: 1000, quotaBytes: 4000 })
-  await losing(reserved, async () => (await storageOf(redis, ref)).reserved > 0)
+  const reserved = book.reserve(ref, { id, bytes: 1000, ...most })
+  await losing(reserved, async () => (await storageOf(redis, ref)).reserved > 900 + rowBytes)
   t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 1000 + rowBytes })
   store.objects.add(`files/${ref}/${id}`)
   proxy.stall()
@@ -135,14 +140,14 @@ t.test('a call whose reply was lost is repeated, and counts once', async (t) => 
 
 t.test('work that is added while its account is swept always has an announcement', async (t) => {
   const { redis, ref, session, scripts, sweeper } = await openFiles(t)
-  const names = [keys.session(ref, session), keys.storage(ref), keys.due(ref)]
+  const names = [keys.session(ref, session), keys.storage(ref), keys.due(ref), keys.account(ref)]
   let isSwept = false
   const run = async (minute: string) => {
     // The connection of this process stands still after its announcement has arrived.
     await until(async () => (await redis.zcard(keys.dueAccounts)) > 0)
     if (!isSwept) await sweeper().sweep()
     isSwept = true
-    return await scripts.run('begin', names, ['file_x', '0', minute])
+    return await scripts.run('begin', names, ['file_x', '0 0 0', '0', minute])
   }
   await announced(redis, { ref, dueMs: Date.now(), run })
   t.strictSame(await dueOf(redis, ref), ['upload file_x'])

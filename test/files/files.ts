@@ -53,6 +53,37 @@ t.test('each step can be repeated, and counts once', async (t) => {
   t.strictSame(await book.read(ref, row.id), row, 'what is committed is not abandoned')
 })
 
+t.test('a begin that finds no room leaves nothing, and may ask for less', async (t) => {
+  const { book, ref, redis, session, store } = await openFiles(t)
+  await addFile({ book, store, ref }, { session, bytes: 600 })
+  const before = await redis.hgetall(keys.storage(ref))
+  const most = { quotaBytes: 1000 + 2 * rowBytes }
+  const row = fileRow({ session, bytes: 400 })
+  const full = { code: 'storage_quota_exceeded' }
+  await t.rejects(book.begin(ref, row, { bytes: 401, ...most }), full)
+  t.strictSame(await redis.hgetall(keys.storage(ref)), before)
+  t.strictSame(await dueOf(redis, ref), [`session ${session}`])
+  await book.begin(ref, row, { bytes: 400, ...most })
+  await book.begin(ref, row, { bytes: 400, ...most })
+  t.strictSame(await storageOf(redis, ref), { used: 600, reserved: 400 + rowBytes })
+  await t.rejects(book.begin(ref, fileRow({ session }), { bytes: 1, ...most }), full)
+  await book.commit(ref, row, most)
+  t.strictSame(await storageOf(redis, ref), { used: 1000, reserved: 0 })
+  await redis.hset(keys.account(ref), 'closed_at', 1)
+  const late = book.begin(ref, fileRow({ session }), { bytes: 1, quotaBytes })
+  await t.rejects(late, full, 'a closed account has room for nothing')
+})
+
+t.test('a begin that is repeated after its lease has ended is lost', async (t) => {
+  const { book, ref, redis, session } = await openFiles(t)
+  const row = fileRow({ session })
+  await book.begin(ref, row, { bytes: 1, quotaBytes })
+  await redis.del(keys.due(ref))
+  const again = book.begin(ref, row, { bytes: 1, quotaBytes })
+  await t.rejects(again, { code: 'storage_unavailable' })
+  t.strictSame(await storageOf(redis, ref), { used: 0, reserved: 1 + rowBytes })
+})
+
 t.test('a begin that comes late, after the row, neither counts nor removes the file', async (t) => {
   const { book, ref, redis, session, sweeper, store } = await openFiles(t)
   const row = await addFile({ book, store, ref }, { session })

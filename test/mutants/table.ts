@@ -477,12 +477,23 @@ export const mutants: readonly Mutant[] = [
     'sessions/streams/generations.ts',
   ),
   fileLua(
-    'reserve',
-    'if not fits(account, stored.bytes + more, number(quota), number(unpaid)) then',
+    'reservation',
+    'if more > 0 and not fits(account, stored.bytes + more, number(quota), number(unpaid)) then',
     'if false then',
     'files',
   ),
-  fileLua('reserve', "call('HINCRBY', storage, 'reserved', int(more))", '', 'files'),
+  fileLua(
+    'reservation',
+    "call('HSET', storage, id, int(needed), 'reserved', int(stored.reserved + more))",
+    "call('HSET', storage, id, int(needed))",
+    'files',
+  ),
+  fileLua(
+    'begin',
+    "local has_lease = not own or call('ZSCORE', due, record)",
+    'local has_lease = true',
+    'files',
+  ),
   fileLua('commit', "call('HDEL', storage, id)", '', 'files'),
   fileLua('commit', "if added == 0 then return { 'ok', now } end", '', 'files'),
   fileLua(

@@ -42,14 +42,18 @@ local function sum_with(sum, more, now, kept)
     .. int(math.max(0, sum.since + more)) .. ' ' .. int(sum.before)
 end
 
-local function read_storage(storage, now)
-  local found = call('HMGET', storage, 'sessions', 'frames', 'claims', 'told', 'used', 'reserved', 'rows')
-  local sessions = number(found[1])
+-- Returns also the values of further fields that the caller names; false where there is none.
+local function read_storage(storage, now, ...)
+  local found =
+    call('HMGET', storage, 'sessions', 'frames', 'claims', 'told', 'used', 'reserved', 'rows', ...)
+  local sessions, reserved = number(found[1]), number(found[6])
   local frames, claims = read_sum(found[2], now), read_sum(found[3], now)
   local told = read_sum(found[4], now)
-  local files = number(found[5]) + number(found[6]) + number(found[7])
+  local files = number(found[5]) + reserved + number(found[7])
   local bytes = files + sessions + frames.bytes + claims.bytes + told.bytes
-  return { sessions = sessions, frames = frames, claims = claims, told = told, bytes = bytes }
+  return {
+    sessions = sessions, frames = frames, claims = claims, told = told, reserved = reserved, bytes = bytes,
+  }, unpack(found, 8)
 end
 
 -- Whether an account may store so many bytes: up to `quota`, and without money no more than `unpaid` either. An account

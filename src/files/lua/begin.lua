@@ -1,20 +1,23 @@
--- Purpose: writes an upload's record before anything is stored,
--- so that a sweeper finds what a dead upload leaves behind.
--- KEYS: session, storage, due
--- ARGV: 1 file id; 2 lease, ms; 3 minute that is announced
--- Reply: ok, now | session_not_found, now | lost, now: repeated after its lease had ended | announce, now, minute
+-- Purpose: writes an upload's record before anything is stored, so that a sweeper finds what a dead upload leaves behind;
+-- counts what the upload needs.
+-- KEYS: session, storage, due, account
+-- ARGV: 1 file id; 2 `<bytes of the file in all> <quota> <quota without money>`; 3 lease, ms; 4 minute that is announced
+-- Reply: ok, now | session_not_found, now | storage_quota_exceeded, now
+--      | lost, now: repeated after its lease had ended | announce, now, minute
 
-local session, storage, due = KEYS[1], KEYS[2], KEYS[3]
-local id, lease_ms, minute = ARGV[1], number(ARGV[2]), ARGV[3]
+local session, storage, due, account = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local id, words, lease_ms, minute = ARGV[1], ARGV[2], number(ARGV[3]), ARGV[4]
+local record = 'upload ' .. id
 
 local now = now_ms()
 if call('EXISTS', session) == 0 then return { 'session_not_found', now } end
-local needed = unannounced(call('HGET', storage, 'closed'), minute, now + lease_ms)
+local stored, own, closed = read_storage(storage, now, id, 'closed')
+local needed = unannounced(closed, minute, now + lease_ms)
 if needed then return { 'announce', now, needed } end
-
-local record = 'upload ' .. id
-local is_new = call('HSETNX', storage, id, 0) == 1
-local has_lease = is_new or call('ZSCORE', due, record)
+local has_lease = not own or call('ZSCORE', due, record)
 if not has_lease then return { 'lost', now } end
+if not reserve(storage, account, stored, own, id, words) then
+  return { 'storage_quota_exceeded', now }
+end
 call('ZADD', due, int(now + lease_ms), record)
 return { 'ok', now }

@@ -18,7 +18,7 @@ import { formBytes, reserveAhead } from './reserve-ahead.ts'
 
 /** What is known when the file begins. The other fields may come after it: OpenAI's SDKs write the purpose there. */
 export interface UploadBegin {
-  /** Has the shape of an id; `begin` checks that the session exists. */
+  /** Has the shape of an id; `reserve` checks that the session exists. */
   readonly session: string
   /** Cleaned (upload-fields.ts). */
   readonly filename: string
@@ -47,13 +47,12 @@ export interface UploadOptions {
   readonly allow: readonly string[]
   /** When the signal aborts, the upload rejects with its reason, or with ClientLeft when it has no reason of its own. */
   readonly signal: AbortSignal
-  /** Called once, before the first `reserve` and before `put`. Throws to refuse. */
-  begin(fields: UploadBegin): Promise<void>
   /**
-   * Awaited before the file exceeds the last reservation. Asks for all that the request can hold when its length is
-   * known, else for a slice ahead. After a refusal with `storage_quota_exceeded`, the upload asks again for less.
+   * Awaited before `put`, and before the file exceeds the last reservation. Asks for all that the request can hold when
+   * its length is known, else for a slice ahead; for an empty file, asks for 0. Throws to refuse. After a refusal with
+   * `storage_quota_exceeded`, the upload asks again for less.
    */
-  reserve(totalBytes: number): Promise<void>
+  reserve(totalBytes: number, fields: UploadBegin): Promise<void>
   /** Stores the content, which ends only when the form is good, and is destroyed with the cause otherwise. */
   put(content: Readable): Promise<void>
   /** For a metric: bytes of the file as they are passed on. */
@@ -62,7 +61,7 @@ export interface UploadOptions {
 
 /**
  * Rejects only after `put` has settled, with the first cause: a refusal of the form, `request_timeout`, ClientLeft,
- * `signal`'s reason, or what `begin`, `reserve` or `put` threw. The request is left paused, for http/reply.ts to end.
+ * `signal`'s reason, or what `reserve` or `put` threw. The request is left paused, for http/reply.ts to end.
  */
 export async function receiveUpload(
   req: IncomingMessage,
@@ -161,13 +160,14 @@ async function receiveFile(upload: UploadRun, part: FormFile): Promise<ReceivedF
   const named = { session: upload.fields.session(), filename: cleanFileName(part.filename) }
   const hash = createHash('sha256')
   const sniffer = new Sniffer(options.allow)
-  const reservation = reserveAhead(options, length)
+  const { maxBytes } = options
+  const reserve = (total: number) => options.reserve(total, named)
+  const reservation = reserveAhead({ maxBytes, reserve }, length)
   let isSniffed = false
   let bytes = 0
   for await (const piece of part.content) {
     bytes += piece.length
     if (bytes > options.maxBytes) throw tooLarge()
-    if (bytes === piece.length) await options.begin(named)
     if (bytes > reservation.bytes) await reservation.extend(bytes)
     sniffer.take(piece)
     if (sniffer.isReady && !isSniffed) {
@@ -180,7 +180,7 @@ async function receiveFile(upload: UploadRun, part: FormFile): Promise<ReceivedF
   }
   // A form of a web page in which the user chose no file.
   if (bytes === 0 && !part.filename) throw noFile()
-  if (bytes === 0) await options.begin(named)
+  if (bytes === 0) await reserve(0)
   openOut(upload)
   return { ...named, bytes, sha256: hash.digest('hex'), contentType: await sniffer.end() }
 }

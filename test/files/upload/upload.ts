@@ -35,7 +35,7 @@ t.test('a file arrives whole, with all fields that were sent with it', async (t)
   })
   t.ok(told.kept?.equals(bytes))
   t.equal(told.bytesTold, 300_000)
-  t.match(told.calls, ['begin 报告.png', /^reserve 30\d{4}$/, 'put'], 'in this order')
+  t.match(told.calls, [/^reserve 30\d{4} for 报告.png$/, 'put'], 'in this order')
   t.equal(told.status, 201)
 })
 
@@ -86,7 +86,7 @@ t.test('sizes: 0, 1, the limit, and one more', async (t) => {
   }
   const empty = await uploads.send([session, filePart('')])
   t.match(empty.received, { sha256: hash('sha256', ''), contentType: 'text/plain; charset=utf-8' })
-  t.strictSame(empty.calls, ['begin a.bin', 'put'])
+  t.strictSame(empty.calls, ['reserve 0 for a.bin', 'put'])
   const over = await uploads.send([session, filePart(bytes)])
   t.match(over.error, { code: 'file_too_large', message: /100000 bytes/ })
   t.equal(over.lost, over.error, 'the store hears the same')
@@ -176,12 +176,13 @@ t.test('the content decides the type, not the client', async (t) => {
   t.equal(long.bytesTold, 0, 'known by the first piece')
 })
 
-t.test('a refusal by begin or reserve is the error, and nothing is put', async (t) => {
+t.test('a refusal by reserve is the error, and nothing is put', async (t) => {
   const parts = [session, filePart(randomBytes(200_000))]
-  const begin = async () => Promise.reject(new GatewayError('session_not_found'))
-  const refused = await (await startUploads(t, { begin })).send(parts)
+  const unknown = async () => Promise.reject(new GatewayError('session_not_found'))
+  const refused = await (await startUploads(t, { reserve: unknown })).send(parts)
   t.match(refused.error, { code: 'session_not_found' })
-  t.strictSame(refused.calls, ['begin a.bin'])
+  t.match(refused.calls, [/^reserve \d+ for a.bin$/])
+  t.equal(refused.calls.length, 1)
   const reserve = async () => Promise.reject(new GatewayError('storage_quota_exceeded'))
   const full = await (await startUploads(t, { reserve })).send(parts)
   t.match(full.error, { code: 'storage_quota_exceeded' })
