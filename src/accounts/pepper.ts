@@ -8,13 +8,20 @@ import type { Redis } from '../redis/client.ts'
 import { keys } from '../redis/keys.ts'
 
 /**
- * Notes the pepper's fingerprint where none is, and resolves with whether it is there now. Rejects if there is that of another one, even while there is no key: the
- * gateway that has noted it may run, and would make keys of its own pepper.
+ * Notes the pepper's fingerprint where none is, and resolves with whether it is there now. Rejects if there is that of another
+ * one, even while there is no key: the gateway that has noted it may run, and would make keys of its own pepper. Where there
+ * are keys, and none is noted, as after an upgrade, only a pepper is noted that one of them has proven.
  */
-export async function claimPepper(redis: Redis, pepper: string): Promise<boolean> {
+export async function claimPepper(
+  redis: Redis,
+  pepper: string,
+  isProven = false,
+): Promise<boolean> {
   const ours = fingerprintOf(pepper)
+  const isNew = (await noted(redis)) === null
+  const mayNote = isNew && (isProven || (await redis.exists(keys.keyIds)) === 0)
   // When Redis' memory is full, it cannot be noted. A gateway starts all the same.
-  await redis.set(keys.pepper, ours, 'NX').catch(() => null)
+  if (mayNote) await redis.set(keys.pepper, ours, 'NX').catch(() => null)
   const theirs = await noted(redis)
   if (theirs !== null && theirs !== ours) throw new Error(otherPepper)
   return theirs === ours

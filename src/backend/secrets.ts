@@ -28,7 +28,7 @@ export function mask(text: string | Buffer, target: Target): string | Buffer {
 }
 
 /** Shorter secrets are not looked for in parts: their parts would match common words. */
-const shortestParted = 8
+const shortestParted = 16
 /** Providers quote about as many from the beginning and the end of a key. */
 const partChars = 4
 

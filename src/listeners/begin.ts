@@ -1,5 +1,6 @@
 // The hooks of a request, of all plugins and of its route. A plugin that fails here refuses the request, and no more.
 
+import { GatewayError } from '../errors.ts'
 import type { Edition } from '../edition.ts'
 import type { Exchange, Hooks, Route, Serving } from '../exchange.ts'
 import { mustNotWait } from '../lifecycle.ts'
@@ -44,7 +45,7 @@ function tryBegin<T extends Hooks>(
     mustNotWait(hooks, plugin, 'begin')
     return hooks && Object.assign(hooks, { plugin })
   } catch (error) {
-    onHookFailure(plugin, error)
+    if (!(error instanceof GatewayError)) onHookFailure(plugin, error)
     const check = () => {
       throw error
     }

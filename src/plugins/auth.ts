@@ -66,7 +66,10 @@ const counted = lasting(() => ({
 
 interface Claimed {
   pepper?: string
+  /** Redis knows it. */
   isNoted?: boolean
+  /** A key was valid under it. */
+  isProven?: boolean
 }
 
 const claimed = lasting((): Claimed => ({}))
@@ -77,10 +80,24 @@ async function hasItsPepper(gateway: Gateway, pepper: string): Promise<void> {
   if (known.pepper === pepper) return
   const { client } = gateway.redis
   // Keys are made under the pepper that this process has, so that one comes before another that the file has now.
-  if (known.pepper !== undefined && !known.isNoted) await claimPepper(client, known.pepper)
+  if (known.pepper !== undefined && !known.isNoted) {
+    await claimPepper(client, known.pepper, known.isProven)
+  }
   const isNoted = await claimPepper(client, pepper)
-  if (!isNoted) gateway.log.warn({}, 'Redis could not note which pepper its keys have')
-  Object.assign(known, { pepper, isNoted })
+  if (!isNoted) gateway.log.warn({}, 'Redis does not know yet which pepper its keys have')
+  Object.assign(known, { pepper, isNoted, isProven: false })
+}
+
+/** Called when a key was valid. */
+function provePepper(gateway: Gateway): void {
+  const known = claimed(gateway)
+  const { pepper, isNoted, isProven } = known
+  if (pepper === undefined || isNoted || isProven) return
+  known.isProven = true
+  claimPepper(gateway.redis.client, pepper, true).then(
+    (isThere) => void (known.isNoted = isThere),
+    (err: unknown) => gateway.log.warn({ err }, 'the pepper could not be noted'),
+  )
 }
 
 /** An account may be refused as often as this many of its keys: fewer keys than that cannot shut out its others. */
@@ -104,6 +121,7 @@ interface AuthParts {
 
 function hooksOf(x: Exchange, parts: AuthParts): Hooks {
   const { gateway, readKey, refusals, accountRefusals } = parts
+  const isLearning = !claimed(gateway).isNoted
   let isShutOut = false
   let forgottenBytes = 0
   const identify = async () => {
@@ -125,6 +143,7 @@ function hooksOf(x: Exchange, parts: AuthParts): Hooks {
     vouch: identify,
     // On a metered route, the script that makes the hold also identifies the caller: this saves a round trip to Redis.
     identify: isLeftToMetering(x.route, gateway) ? undefined : identify,
+    done: isLearning ? () => void (x.identity?.keyId && provePepper(gateway)) : undefined,
     // A repetition forgets its body at this point (idempotency.ts). The limits may still refuse it, so its size is
     // noted.
     answered: () => void (forgottenBytes = x.body.length),

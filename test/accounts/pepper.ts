@@ -5,6 +5,7 @@ import { startGateway } from '../fixtures/gateway.ts'
 import type { InProcess } from '../fixtures/gateway.ts'
 import { connectLink } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
+import { until } from '../fixtures/until.ts'
 
 const yamlOf = (pepper: string, more = '') => `
 models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }
@@ -57,8 +58,29 @@ t.test('when the operator gives up all keys, another one is taken', async (t) =>
   const rotation = await gateway.admin('POST', `keys/${old.id}/rotate`, { grace: 0 })
   const rotated = (await rotation.json()) as { key: string }
   t.equal(await balanceStatus(gateway, rotated.key), 200, 'a key is rotated by its id')
+  await until(async () => (await client.exists(keys.pepper)) === 1)
   await t.rejects(startGateway(t, { redis, yaml: yamlOf('cayenne') }), { message: other })
 })
+
+t.test(
+  'where there are keys and nothing is noted, a key proves which pepper is right',
+  async (t) => {
+    const redis = await startRedis(t)
+    const { client } = await connectLink(t, redis.socket)
+    const first = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
+    const { key } = await first.account(10)
+    await first.close()
+    // As an earlier version leaves it.
+    await client.del(keys.pepper)
+    const wrong = await startGateway(t, { redis, yaml: yamlOf('chili') })
+    t.equal(await balanceStatus(wrong, key), 401)
+    t.equal(await client.get(keys.pepper), null, 'a wrong one is not noted')
+    const right = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
+    t.equal(await balanceStatus(right, key), 200)
+    await until(async () => (await client.exists(keys.pepper)) === 1)
+    await t.rejects(startGateway(t, { redis, yaml: yamlOf('chili') }), { message: other })
+  },
+)
 
 t.test('while Redis is away, only a reload with the same pepper goes through', async (t) => {
   const redis = await startRedis(t)
@@ -81,7 +103,10 @@ t.test('what could not be noted at the start is noted before another one is take
   await client.del(keys.pepper)
   await client.config('SET', 'maxmemory', '1')
   const again = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
-  t.match(again.log.join(''), /Redis could not note which pepper its keys have/)
+  t.match(again.log.join(''), /Redis does not know yet which pepper its keys have/)
+  // The key is valid, although this request cannot be counted.
+  await balanceStatus(again, key)
+  await until(() => again.log.some((line) => line.includes('"route":"/api/billing/balance"')))
   await client.config('SET', 'maxmemory', '0')
   await again.rewrite(yamlOf('chili'))
   await t.rejects(again.gateway.reload('test'), { message: other })

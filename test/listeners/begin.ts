@@ -117,6 +117,20 @@ for (const [name, begin] of begins) {
   })
 }
 
+t.test('a begin that refuses has not failed', async (t) => {
+  const refuse = () => {
+    throw new GatewayError('overloaded')
+  }
+  const yaml = 'models: { m: { targets: [demo] } }'
+  const gateway = await startGateway(t, { yaml, ownPlugins: [only(refuse)] })
+  const { key } = await gateway.account(0)
+  const headers = { authorization: `Bearer ${key}`, 'x-try': '1' }
+  const answer = await fetch(`${gateway.url}/v1/models`, { headers })
+  t.match(await answer.json(), { error: { code: 'overloaded' } })
+  t.notMatch(gateway.log.join(''), /a hook failed/)
+  t.same(await metricOf(gateway, 'tollgate_hook_errors_total'), NaN)
+})
+
 t.test('a refuse may also throw the error that takes its place', async (t) => {
   const refuse = () => {
     throw new GatewayError('overloaded')
