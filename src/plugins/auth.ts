@@ -43,6 +43,7 @@ export const auth: Plugin<z.infer<typeof schema>> = {
     const { refusals_per_minute: refusalsPerMinute } = config
     const parts = {
       gateway,
+      pepper: config.pepper,
       readKey: keyReader(gateway.config),
       guard: createGuard(config.failures_per_minute_per_ip, {
         what: 'Too many wrong keys from this address.',
@@ -88,11 +89,10 @@ async function hasItsPepper(gateway: Gateway, pepper: string): Promise<void> {
   Object.assign(known, { pepper, isNoted, isProven: false })
 }
 
-/** Called when a key was valid. */
-function provePepper(gateway: Gateway): void {
+/** Called when a key was valid under this pepper: a request may outlive the configuration that it began with. */
+function provePepper({ gateway, pepper }: AuthParts): void {
   const known = claimed(gateway)
-  const { pepper, isNoted, isProven } = known
-  if (pepper === undefined || isNoted || isProven) return
+  if (known.pepper !== pepper || known.isNoted || known.isProven) return
   known.isProven = true
   claimPepper(gateway.redis.client, pepper, true).then(
     (isThere) => void (known.isNoted = isThere),
@@ -111,6 +111,7 @@ function needsKey(route: Route): boolean {
 
 interface AuthParts {
   readonly gateway: Gateway
+  readonly pepper: string
   readonly readKey: ReturnType<typeof keyReader>
   readonly guard: Guard
   /** By the hash of a key that Redis knows. */
@@ -143,7 +144,7 @@ function hooksOf(x: Exchange, parts: AuthParts): Hooks {
     vouch: identify,
     // On a metered route, the script that makes the hold also identifies the caller: this saves a round trip to Redis.
     identify: isLeftToMetering(x.route, gateway) ? undefined : identify,
-    done: isLearning ? () => void (x.identity?.keyId && provePepper(gateway)) : undefined,
+    done: isLearning ? () => void (x.identity?.keyId && provePepper(parts)) : undefined,
     // A repetition forgets its body at this point (idempotency.ts). The limits may still refuse it, so its size is
     // noted.
     answered: () => void (forgottenBytes = x.body.length),
