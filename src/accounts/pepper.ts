@@ -3,9 +3,19 @@
 // only an operator removes it. What it gives away: docs/decisions/0057-a-wrong-pepper-is-refused.md.
 
 import { createHmac } from 'node:crypto'
+import { setTimeout as wait } from 'node:timers/promises'
 import { messageOf } from '../errors.ts'
 import type { Redis } from '../redis/client.ts'
 import { keys } from '../redis/keys.ts'
+
+interface ClaimOptions {
+  /** A key was valid under it. */
+  readonly isProven?: boolean | undefined
+  /** How long a Redis is waited for that was lost a moment ago. */
+  readonly patienceMs?: number
+}
+
+const againMs = 50
 
 /**
  * Notes the pepper's fingerprint where none is, and resolves with whether it is there now. Rejects if there is that of another
@@ -15,15 +25,27 @@ import { keys } from '../redis/keys.ts'
 export async function claimPepper(
   redis: Redis,
   pepper: string,
-  isProven = false,
+  { isProven = false, patienceMs = 0 }: ClaimOptions = {},
 ): Promise<boolean> {
+  const until = performance.now() + patienceMs
+  for (;;) {
+    try {
+      return await claim(redis, pepper, isProven)
+    } catch (error) {
+      if (error instanceof OtherPepper || performance.now() >= until) throw error
+      await wait(againMs)
+    }
+  }
+}
+
+async function claim(redis: Redis, pepper: string, isProven: boolean): Promise<boolean> {
   const ours = fingerprintOf(pepper)
   const isNew = (await noted(redis)) === null
   const mayNote = isNew && (isProven || (await redis.exists(keys.keyIds)) === 0)
   // When Redis' memory is full, it cannot be noted. A gateway starts all the same.
   if (mayNote) await redis.set(keys.pepper, ours, 'NX').catch(() => null)
   const theirs = await noted(redis)
-  if (theirs !== null && theirs !== ours) throw new Error(otherPepper)
+  if (theirs !== null && theirs !== ours) throw new OtherPepper(otherPepper)
   return theirs === ours
 }
 
@@ -40,6 +62,10 @@ async function noted(redis: Redis): Promise<string | null> {
     const message = `Redis does not tell whether the pepper is the right one: ${messageOf(cause)}`
     throw new Error(message, { cause })
   }
+}
+
+class OtherPepper extends Error {
+  override readonly name = 'OtherPepper'
 }
 
 const otherPepper = `plugins.auth.pepper is not the one under which the keys in this Redis are made, so no key would be valid: put the old one back. If the one that Redis knows is wrong, or is lost with all keys: docs/runbook.md#another-pepper`

@@ -73,6 +73,9 @@ interface Claimed {
   isProven?: boolean
 }
 
+/** A start goes on when the connection to Redis is lost for a moment. */
+const startPatienceMs = 10_000
+
 const claimed = lasting((): Claimed => ({}))
 
 /** Asks Redis only when the pepper is new, so that other reloads go through while Redis is away. */
@@ -80,11 +83,12 @@ async function hasItsPepper(gateway: Gateway, pepper: string): Promise<void> {
   const known = claimed(gateway)
   if (known.pepper === pepper) return
   const { client } = gateway.redis
+  const isStart = known.pepper === undefined
   // Keys are made under the pepper that this process has, so that one comes before another that the file has now.
   if (known.pepper !== undefined && !known.isNoted) {
-    await claimPepper(client, known.pepper, known.isProven)
+    await claimPepper(client, known.pepper, { isProven: known.isProven })
   }
-  const isNoted = await claimPepper(client, pepper)
+  const isNoted = await claimPepper(client, pepper, { patienceMs: isStart ? startPatienceMs : 0 })
   if (!isNoted) gateway.log.warn({}, 'Redis does not know yet which pepper its keys have')
   Object.assign(known, { pepper, isNoted, isProven: false })
 }
@@ -94,7 +98,7 @@ function provePepper({ gateway, pepper }: AuthParts): void {
   const known = claimed(gateway)
   if (known.pepper !== pepper || known.isNoted || known.isProven) return
   known.isProven = true
-  claimPepper(gateway.redis.client, pepper, true).then(
+  claimPepper(gateway.redis.client, pepper, { isProven: true }).then(
     (isThere) => void (known.isNoted = isThere),
     (err: unknown) => gateway.log.warn({ err }, 'the pepper could not be noted'),
   )
