@@ -44,6 +44,7 @@ export const auth: Plugin<z.infer<typeof schema>> = {
     const parts = {
       gateway,
       pepper: config.pepper,
+      claimed: claimed(gateway),
       readKey: keyReader(gateway.config),
       guard: createGuard(config.failures_per_minute_per_ip, {
         what: 'Too many wrong keys from this address.',
@@ -94,8 +95,7 @@ async function hasItsPepper(gateway: Gateway, pepper: string): Promise<void> {
 }
 
 /** Called when a key was valid under this pepper: a request may outlive the configuration that it began with. */
-function provePepper({ gateway, pepper }: AuthParts): void {
-  const known = claimed(gateway)
+function provePepper({ gateway, pepper, claimed: known }: AuthParts): void {
   if (known.pepper !== pepper || known.isNoted || known.isProven) return
   known.isProven = true
   claimPepper(gateway.redis.client, pepper, { isProven: true }).then(
@@ -116,6 +116,7 @@ function needsKey(route: Route): boolean {
 interface AuthParts {
   readonly gateway: Gateway
   readonly pepper: string
+  readonly claimed: Claimed
   readonly readKey: ReturnType<typeof keyReader>
   readonly guard: Guard
   /** By the hash of a key that Redis knows. */
@@ -126,7 +127,7 @@ interface AuthParts {
 
 function hooksOf(x: Exchange, parts: AuthParts): Hooks {
   const { gateway, readKey, refusals, accountRefusals } = parts
-  const isLearning = !claimed(gateway).isNoted
+  const isLearning = !parts.claimed.isNoted
   let isShutOut = false
   let forgottenBytes = 0
   const identify = async () => {
