@@ -167,7 +167,7 @@ function verdictOn({ detail, isCertain }: SettingFault): CheckOutcome {
 async function judgePepper(client: Redis, pepper: string): Promise<CheckOutcome> {
   const fault = await pepperFault(client, pepper)
   return fault === undefined
-    ? ok('keys are made under this one, or no gateway has started yet')
+    ? ok('it is the one that Redis knows, or Redis knows none yet')
     : fail(fault)
 }
 
