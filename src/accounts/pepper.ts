@@ -7,10 +7,13 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { messageOf } from '../errors.ts'
 import type { Redis } from '../redis/client.ts'
 import { keys } from '../redis/keys.ts'
+import { hopeless } from '../redis/outage.ts'
 
 interface ClaimOptions {
-  /** A key was valid under it. */
-  readonly isProven?: boolean | undefined
+  /** The id of a key that was valid under it. One that no list has, as those of the playground, proves nothing: any gateway makes them. */
+  readonly provenBy?: string | undefined
+  /** Nothing is noted. */
+  readonly isLook?: boolean
   /** How long a Redis is waited for that was lost a moment ago. */
   readonly patienceMs?: number
 }
@@ -25,28 +28,39 @@ const againMs = 50
 export async function claimPepper(
   redis: Redis,
   pepper: string,
-  { isProven = false, patienceMs = 0 }: ClaimOptions = {},
+  options: ClaimOptions = {},
 ): Promise<boolean> {
-  const until = performance.now() + patienceMs
+  const until = performance.now() + (options.patienceMs ?? 0)
   for (;;) {
     try {
-      return await claim(redis, pepper, isProven)
+      return await claim(redis, pepper, options)
     } catch (error) {
-      if (error instanceof OtherPepper || performance.now() >= until) throw error
+      if (isFinal(error) || performance.now() >= until) throw error
       await wait(againMs)
     }
   }
 }
 
-async function claim(redis: Redis, pepper: string, isProven: boolean): Promise<boolean> {
+function isFinal(error: unknown): boolean {
+  return error instanceof OtherPepper || (error instanceof NotTold && hopeless.test(error.reason))
+}
+
+async function claim(redis: Redis, pepper: string, options: ClaimOptions): Promise<boolean> {
   const ours = fingerprintOf(pepper)
   const isNew = (await noted(redis)) === null
-  const mayNote = isNew && (isProven || (await redis.exists(keys.keyIds)) === 0)
   // When Redis' memory is full, it cannot be noted. A gateway starts all the same.
-  if (mayNote) await redis.set(keys.pepper, ours, 'NX').catch(() => null)
+  if (isNew && (await mayNote(redis, options))) {
+    await redis.set(keys.pepper, ours, 'NX').catch(() => null)
+  }
   const theirs = await noted(redis)
   if (theirs !== null && theirs !== ours) throw new OtherPepper(otherPepper)
   return theirs === ours
+}
+
+async function mayNote(redis: Redis, { isLook, provenBy }: ClaimOptions): Promise<boolean> {
+  if (isLook) return false
+  if (provenBy !== undefined && (await told(redis.hexists(keys.keyIds, provenBy)))) return true
+  return !(await told(redis.exists(keys.keyIds)))
 }
 
 /** The same without a change in Redis: what is wrong with this pepper, or undefined. */
@@ -55,16 +69,31 @@ export async function pepperFault(redis: Redis, pepper: string): Promise<string 
   return theirs === null || theirs === fingerprintOf(pepper) ? undefined : otherPepper
 }
 
-async function noted(redis: Redis): Promise<string | null> {
+function noted(redis: Redis): Promise<string | null> {
+  return told(redis.get(keys.pepper))
+}
+
+async function told<T>(asked: Promise<T>): Promise<T> {
   try {
-    return await redis.get(keys.pepper)
+    return await asked
   } catch (cause) {
-    const message = `Redis does not tell whether the pepper is the right one: ${messageOf(cause)}`
-    throw new Error(message, { cause })
+    throw new NotTold(cause)
   }
 }
 
-class OtherPepper extends Error {
+class NotTold extends Error {
+  override readonly name = 'NotTold'
+  readonly reason: string
+
+  constructor(cause: unknown) {
+    const reason = messageOf(cause)
+    super(`Redis does not tell whether the pepper is the right one: ${reason}`, { cause })
+    this.reason = reason
+  }
+}
+
+/** Redis has noted another one. */
+export class OtherPepper extends Error {
   override readonly name = 'OtherPepper'
 }
 

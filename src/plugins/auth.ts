@@ -8,7 +8,7 @@ import type { Exchange, Hooks, Route, Scope } from '../exchange.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { smallBytes } from '../http/json/scan.ts'
 import { accountSettings, keyReader } from '../accounts/api-key.ts'
-import { claimPepper } from '../accounts/pepper.ts'
+import { claimPepper, OtherPepper } from '../accounts/pepper.ts'
 import { createRate, createGuard } from '../accounts/rate.ts'
 import type { Rate, Guard, Levels } from '../accounts/rate.ts'
 import { z } from '../config/schema.ts'
@@ -38,13 +38,15 @@ export const auth: Plugin<z.infer<typeof schema>> = {
     'Who calls: API keys are checked. With `false`, every request is refused.',
   ),
   async setup(gateway, config) {
-    await hasItsPepper(gateway, config.pepper)
+    const using = inUse(gateway)
+    const claim = await claimOf(gateway, config.pepper)
+    using.claim ??= claim
     const { failed, refused, refusedAccounts } = counted(gateway)
     const { refusals_per_minute: refusalsPerMinute } = config
     const parts = {
       gateway,
-      pepper: config.pepper,
-      claimed: claimed(gateway),
+      using,
+      claim,
       readKey: keyReader(gateway.config),
       guard: createGuard(config.failures_per_minute_per_ip, {
         what: 'Too many wrong keys from this address.',
@@ -54,7 +56,11 @@ export const auth: Plugin<z.infer<typeof schema>> = {
       accountRefusals: createRate(keysOfAccount * refusalsPerMinute, refusedAccounts),
     }
     return {
-      begin: (x) => (needsKey(x.route) ? hooksOf(x, parts) : undefined),
+      begin(x) {
+        // Not in the set-up: a reload may still be refused for another reason.
+        using.claim = claim
+        return needsKey(x.route) ? hooksOf(x, parts) : undefined
+      },
     }
   },
 }
@@ -66,41 +72,64 @@ const counted = lasting(() => ({
   refusedAccounts: new Map() satisfies Levels,
 }))
 
-interface Claimed {
-  pepper?: string
+/** What this process knows of a pepper. */
+interface Claim {
+  readonly pepper: string
   /** Redis knows it. */
-  isNoted?: boolean
-  /** A key was valid under it. */
-  isProven?: boolean
+  isNoted: boolean
+  /** The id of a key that was valid under it. */
+  provenBy: string | undefined
+  /** Before this time (`performance.now()`), no valid key has it noted. */
+  triesFrom: number
+}
+
+interface Using {
+  /** That of the configuration with which the newest request began, or of the start. */
+  claim?: Claim
 }
 
 /** A start goes on when the connection to Redis is lost for a moment. */
 const startPatienceMs = 10_000
 
-const claimed = lasting((): Claimed => ({}))
+const inUse = lasting((): Using => ({}))
 
-/** Asks Redis only when the pepper is new, so that other reloads go through while Redis is away. */
-async function hasItsPepper(gateway: Gateway, pepper: string): Promise<void> {
-  const known = claimed(gateway)
-  if (known.pepper === pepper) return
+/** Asks Redis only when the pepper is another one, so that other reloads go through while Redis is away. */
+async function claimOf(gateway: Gateway, pepper: string): Promise<Claim> {
   const { client } = gateway.redis
-  const isStart = known.pepper === undefined
+  const known = inUse(gateway).claim
+  if (known?.pepper === pepper) return known
   // Keys are made under the pepper that this process has, so that one comes before another that the file has now.
-  if (known.pepper !== undefined && !known.isNoted) {
-    await claimPepper(client, known.pepper, { isProven: known.isProven })
+  // Where Redis knows another one, the file may have just that.
+  if (known && !known.isNoted) {
+    const { provenBy } = known
+    await claimPepper(client, known.pepper, { provenBy }).catch(unlessOther)
   }
-  const isNoted = await claimPepper(client, pepper, { patienceMs: isStart ? startPatienceMs : 0 })
+  // A reload notes nothing of its own: it may still be refused for another reason.
+  const how = known ? { isLook: true } : { patienceMs: startPatienceMs }
+  const isNoted = await claimPepper(client, pepper, how)
   if (!isNoted) gateway.log.warn({}, 'Redis does not know yet which pepper its keys have')
-  Object.assign(known, { pepper, isNoted, isProven: false })
+  return { pepper, isNoted, provenBy: undefined, triesFrom: 0 }
 }
 
+function unlessOther(error: unknown): void {
+  if (!(error instanceof OtherPepper)) throw error
+}
+
+/** Redis may refuse for a while to note it, for instance because its memory is full. */
+const triesAgainMs = 1000
+
 /** Called when a key was valid under this pepper: a request may outlive the configuration that it began with. */
-function provePepper({ gateway, pepper, claimed: known }: AuthParts): void {
-  if (known.pepper !== pepper || known.isNoted || known.isProven) return
-  known.isProven = true
-  claimPepper(gateway.redis.client, pepper, { isProven: true }).then(
-    (isThere) => void (known.isNoted = isThere),
-    (err: unknown) => gateway.log.warn({ err }, 'the pepper could not be noted'),
+function provePepper({ gateway, using, claim }: AuthParts, keyId: string): void {
+  const nowMs = performance.now()
+  if (using.claim !== claim || claim.isNoted || nowMs < claim.triesFrom) return
+  claim.provenBy = keyId
+  claim.triesFrom = nowMs + triesAgainMs
+  claimPepper(gateway.redis.client, claim.pepper, { provenBy: keyId }).then(
+    (isThere) => void (claim.isNoted = isThere),
+    (err: unknown) => {
+      if (err instanceof OtherPepper) claim.triesFrom = Infinity
+      gateway.log.warn({ err }, 'the pepper could not be noted')
+    },
   )
 }
 
@@ -115,8 +144,8 @@ function needsKey(route: Route): boolean {
 
 interface AuthParts {
   readonly gateway: Gateway
-  readonly pepper: string
-  readonly claimed: Claimed
+  readonly using: Using
+  readonly claim: Claim
   readonly readKey: ReturnType<typeof keyReader>
   readonly guard: Guard
   /** By the hash of a key that Redis knows. */
@@ -127,7 +156,9 @@ interface AuthParts {
 
 function hooksOf(x: Exchange, parts: AuthParts): Hooks {
   const { gateway, readKey, refusals, accountRefusals } = parts
-  const isLearning = !parts.claimed.isNoted
+  const prove = () => {
+    if (x.identity?.keyId) provePepper(parts, x.identity.keyId)
+  }
   let isShutOut = false
   let forgottenBytes = 0
   const identify = async () => {
@@ -149,7 +180,7 @@ function hooksOf(x: Exchange, parts: AuthParts): Hooks {
     vouch: identify,
     // On a metered route, the script that makes the hold also identifies the caller: this saves a round trip to Redis.
     identify: isLeftToMetering(x.route, gateway) ? undefined : identify,
-    done: isLearning ? () => void (x.identity?.keyId && provePepper(parts)) : undefined,
+    done: parts.claim.isNoted ? undefined : prove,
     // A repetition forgets its body at this point (idempotency.ts). The limits may still refuse it, so its size is
     // noted.
     answered: () => void (forgottenBytes = x.body.length),

@@ -1,6 +1,9 @@
 import t from 'tap'
 import { claimPepper, pepperFault } from '../../src/accounts/pepper.ts'
+import { z } from '../../src/config/schema.ts'
+import type { Plugin } from '../../src/plugin.ts'
 import { keys } from '../../src/redis/keys.ts'
+import { startPortal } from '../fixtures/account-page.ts'
 import { startGateway } from '../fixtures/gateway.ts'
 import type { InProcess } from '../fixtures/gateway.ts'
 import { connectLink } from '../fixtures/ledger.ts'
@@ -53,6 +56,7 @@ t.test('when the operator gives up all keys, another one is taken', async (t) =>
   await client.del(keys.pepper)
   await gateway.rewrite(yamlOf('chili'))
   await gateway.gateway.reload('test')
+  t.match(gateway.log.join(''), /Redis does not know yet which pepper its keys have/)
   t.equal(await balanceStatus(gateway, key), 401)
   t.equal(await balanceStatus(gateway, (await gateway.keyFor(id)).key), 200)
   const rotation = await gateway.admin('POST', `keys/${old.id}/rotate`, { grace: 0 })
@@ -81,6 +85,26 @@ t.test(
     await t.rejects(startGateway(t, { redis, yaml: yamlOf('chili') }), { message: other })
   },
 )
+
+t.test('a key of the playground proves nothing: a wrong gateway makes it, too', async (t) => {
+  const redis = await startRedis(t)
+  const { client } = await connectLink(t, redis.socket)
+  const first = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
+  const { id, key } = await first.account(10)
+  await first.close()
+  // As an earlier version leaves it.
+  await client.del(keys.pepper)
+  // Without a pepper.
+  const wrong = await startPortal(t, { redis })
+  const { body } = await (await wrong.enter(id)).call('POST playground-key')
+  t.equal(await balanceStatus(wrong, body.key), 403, 'it is valid')
+  t.equal((await wrong.call('/v1/models', body.key)).status, 200)
+  const right = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
+  t.equal(await balanceStatus(right, key), 200)
+  await until(async () => (await client.exists(keys.pepper)) === 1)
+  await wrong.rewrite(yamlOf('cayenne'))
+  t.ok(await wrong.gateway.reload('test'), 'the right one was noted')
+})
 
 t.test('while Redis is away, only a reload with the same pepper goes through', async (t) => {
   const redis = await startRedis(t)
@@ -133,4 +157,85 @@ t.test('of gateways that start at once, one notes its pepper; a look notes nothi
   const outcomes = await Promise.allSettled(claims)
   t.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 1)
   t.match(await pepperFault(client, 'curry'), other)
+})
+
+/** A plugin that refuses the configurations that tell it to, after `auth` has been set up. */
+const picky: Plugin = {
+  name: 'picky',
+  schema: z.strictObject({ refuse: z.boolean().default(false) }),
+  setup(_gateway, settings) {
+    if ((settings as { refuse: boolean }).refuse) throw new Error('another mistake')
+    return {}
+  },
+}
+const pickyYaml = (pepper: string, refuse: boolean, more = '') => `
+models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }
+plugins: { auth: { pepper: '${pepper}' }, picky: { refuse: ${refuse} } }
+${more}`
+
+t.test('a reload that another mistake stops is none for the pepper either', async (t) => {
+  const redis = await startRedis(t)
+  const { client } = await connectLink(t, redis.socket)
+  const before = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
+  const { key } = await before.account(10)
+  await before.close()
+  // As an earlier version leaves it.
+  await client.del(keys.pepper)
+  const own = { redis, ownPlugins: [picky] }
+  const gateway = await startGateway(t, { ...own, yaml: pickyYaml('cayenne', false) })
+  await gateway.rewrite(pickyYaml('chili', true))
+  await t.rejects(gateway.gateway.reload('test'), { message: /another mistake/ })
+  t.equal(await balanceStatus(gateway, key), 200)
+  await until(async () => (await client.exists(keys.pepper)) === 1)
+  await gateway.rewrite(pickyYaml('chili', false))
+  await t.rejects(
+    gateway.gateway.reload('test'),
+    { message: other },
+    'a key has proven the old one',
+  )
+  t.equal(await balanceStatus(gateway, key), 200)
+})
+
+t.test('nor does it note its pepper: the gateway makes keys of the one before', async (t) => {
+  const redis = await startRedis(t)
+  const { client } = await connectLink(t, redis.socket)
+  const own = { redis, ownPlugins: [picky] }
+  const gateway = await startGateway(t, { ...own, yaml: pickyYaml('cayenne', false) })
+  await client.del(keys.pepper)
+  await gateway.rewrite(pickyYaml('chili', true))
+  await t.rejects(gateway.gateway.reload('test'), { message: /another mistake/ })
+  t.equal(await client.exists(keys.pepper), 0)
+  await redis.stop()
+  await gateway.rewrite(pickyYaml('cayenne', false, 'limits: { heartbeat: 20s }'))
+  t.match(await gateway.gateway.reload('test'), [{ path: ['limits', 'heartbeat'] }])
+})
+
+t.test('what Redis could not note when a key proved it, a later key notes', async (t) => {
+  const redis = await startRedis(t)
+  const { client } = await connectLink(t, redis.socket)
+  const before = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
+  const { key } = await before.account(10)
+  await before.close()
+  await client.del(keys.pepper)
+  const gateway = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
+  await client.call('ACL', 'SETUSER', 'default', '-set')
+  t.equal(await balanceStatus(gateway, key), 200)
+  await until(async () =>
+    /cmdstat_set:.*rejected_calls=[1-9]/.test(await client.info('commandstats')),
+  )
+  await client.call('ACL', 'SETUSER', 'default', '+set')
+  await until(async () => {
+    await balanceStatus(gateway, key)
+    return (await client.exists(keys.pepper)) === 1
+  })
+})
+
+t.test('a start does not wait for a Redis that will never tell', async (t) => {
+  const { client } = await connectLink(t, (await startRedis(t)).socket)
+  for (const command of ['get', 'exists']) {
+    await client.call('ACL', 'SETUSER', 'default', '+@all', `-${command}`)
+    const claim = claimPepper(client, 'cayenne', { patienceMs: 60_000 })
+    const message = /^Redis does not tell whether the pepper is the right one: NOPERM/
+    await t.rejects(claim, { message }, command)
+  }
 })
