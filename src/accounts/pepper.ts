@@ -53,7 +53,7 @@ async function claim(redis: Redis, pepper: string, options: ClaimOptions): Promi
     await redis.set(keys.pepper, ours, 'NX').catch(() => null)
   }
   const theirs = await noted(redis)
-  if (theirs !== null && theirs !== ours) throw new OtherPepper(otherPepper)
+  if (theirs !== null && theirs !== ours) throw new OtherPepper()
   return theirs === ours
 }
 
@@ -61,12 +61,6 @@ async function mayNote(redis: Redis, { isLook, provenBy }: ClaimOptions): Promis
   if (isLook) return false
   if (provenBy !== undefined && (await told(redis.hexists(keys.keyIds, provenBy)))) return true
   return !(await told(redis.exists(keys.keyIds)))
-}
-
-/** The same without a change in Redis: what is wrong with this pepper, or undefined. */
-export async function pepperFault(redis: Redis, pepper: string): Promise<string | undefined> {
-  const theirs = await noted(redis)
-  return theirs === null || theirs === fingerprintOf(pepper) ? undefined : otherPepper
 }
 
 function noted(redis: Redis): Promise<string | null> {
@@ -82,7 +76,6 @@ async function told<T>(asked: Promise<T>): Promise<T> {
 }
 
 class NotTold extends Error {
-  override readonly name = 'NotTold'
   readonly reason: string
 
   constructor(cause: unknown) {
@@ -94,10 +87,12 @@ class NotTold extends Error {
 
 /** Redis has noted another one. */
 export class OtherPepper extends Error {
-  override readonly name = 'OtherPepper'
+  constructor() {
+    super(
+      'plugins.auth.pepper is not the one under which the keys in this Redis are made, so no key would be valid: put the old one back. If the one that Redis knows is wrong, or is lost with all keys: docs/runbook.md#another-pepper',
+    )
+  }
 }
-
-const otherPepper = `plugins.auth.pepper is not the one under which the keys in this Redis are made, so no key would be valid: put the old one back. If the one that Redis knows is wrong, or is lost with all keys: docs/runbook.md#another-pepper`
 
 function fingerprintOf(pepper: string): string {
   return createHmac('sha256', pepper).update('tollgate pepper').digest('hex').slice(0, 16)

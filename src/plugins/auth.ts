@@ -73,7 +73,7 @@ const counted = lasting(() => ({
 }))
 
 /** What this process knows of a pepper. */
-interface Claim {
+interface PepperClaim {
   readonly pepper: string
   /** Redis knows it. */
   isNoted: boolean
@@ -83,18 +83,18 @@ interface Claim {
   triesFrom: number
 }
 
-interface Using {
+interface PepperInUse {
   /** That of the configuration with which the newest request began, or of the start. */
-  claim?: Claim
+  claim?: PepperClaim
 }
 
 /** A start goes on when the connection to Redis is lost for a moment. */
 const startPatienceMs = 10_000
 
-const inUse = lasting((): Using => ({}))
+const inUse = lasting((): PepperInUse => ({}))
 
 /** Asks Redis only when the pepper is another one, so that other reloads go through while Redis is away. */
-async function claimOf(gateway: Gateway, pepper: string): Promise<Claim> {
+async function claimOf(gateway: Gateway, pepper: string): Promise<PepperClaim> {
   const { client } = gateway.redis
   const known = inUse(gateway).claim
   if (known?.pepper === pepper) return known
@@ -118,8 +118,9 @@ function unlessOther(error: unknown): void {
 /** Redis may refuse for a while to note it, for instance because its memory is full. */
 const triesAgainMs = 1000
 
-/** Called when a key was valid under this pepper: a request may outlive the configuration that it began with. */
-function provePepper({ gateway, using, claim }: AuthParts, keyId: string): void {
+/** Called with the id of the key that was valid, if one was: a request may outlive the configuration that it began with. */
+function provePepper({ gateway, using, claim }: AuthParts, keyId: string | undefined): void {
+  if (!keyId) return
   const nowMs = performance.now()
   if (using.claim !== claim || claim.isNoted || nowMs < claim.triesFrom) return
   claim.provenBy = keyId
@@ -144,8 +145,8 @@ function needsKey(route: Route): boolean {
 
 interface AuthParts {
   readonly gateway: Gateway
-  readonly using: Using
-  readonly claim: Claim
+  readonly using: PepperInUse
+  readonly claim: PepperClaim
   readonly readKey: ReturnType<typeof keyReader>
   readonly guard: Guard
   /** By the hash of a key that Redis knows. */
@@ -156,9 +157,6 @@ interface AuthParts {
 
 function hooksOf(x: Exchange, parts: AuthParts): Hooks {
   const { gateway, readKey, refusals, accountRefusals } = parts
-  const prove = () => {
-    if (x.identity?.keyId) provePepper(parts, x.identity.keyId)
-  }
   let isShutOut = false
   let forgottenBytes = 0
   const identify = async () => {
@@ -180,7 +178,7 @@ function hooksOf(x: Exchange, parts: AuthParts): Hooks {
     vouch: identify,
     // On a metered route, the script that makes the hold also identifies the caller: this saves a round trip to Redis.
     identify: isLeftToMetering(x.route, gateway) ? undefined : identify,
-    done: parts.claim.isNoted ? undefined : prove,
+    done: parts.claim.isNoted ? undefined : () => provePepper(parts, x.identity?.keyId),
     // A repetition forgets its body at this point (idempotency.ts). The limits may still refuse it, so its size is
     // noted.
     answered: () => void (forgottenBytes = x.body.length),

@@ -2,7 +2,7 @@
 // It changes nothing. `connect` refuses a server of another kind than the configured one. Of a Cluster, every node is examined.
 // With `embedded`, it examines the Redis of the gateway that runs on this data folder, if one runs.
 
-import { pepperFault } from '../../accounts/pepper.ts'
+import { claimPepper } from '../../accounts/pepper.ts'
 import type { Config } from '../../config/config.ts'
 import { listens } from '../../redis/embedded/child.ts'
 import { recordedSocket } from '../../redis/embedded/embedded.ts'
@@ -165,10 +165,8 @@ function verdictOn({ detail, isCertain }: SettingFault): CheckOutcome {
 }
 
 async function judgePepper(client: Redis, pepper: string): Promise<CheckOutcome> {
-  const fault = await pepperFault(client, pepper)
-  return fault === undefined
-    ? ok('it is the one that Redis knows, or Redis knows none yet')
-    : fail(fault)
+  const isNoted = await claimPepper(client, pepper, { isLook: true })
+  return ok(isNoted ? 'keys are made under this one' : 'Redis does not know yet which one is right')
 }
 
 const mostNodeBytes = 1024

@@ -2,6 +2,7 @@
 
 import t from 'tap'
 import type { Test } from 'tap'
+import { claimPepper } from '../../../src/accounts/pepper.ts'
 import {
   examineRedis,
   judgeClock,
@@ -14,6 +15,7 @@ import {
 import { startEmbeddedRedis } from '../../../src/redis/embedded/embedded.ts'
 import { parseInfo } from '../../../src/redis/server-kind.ts'
 import { startExamination } from '../../fixtures/examination.ts'
+import { connectLink } from '../../fixtures/ledger.ts'
 import { startCluster } from '../../fixtures/redis-cluster.ts'
 import { redisServerPath, startRedis } from '../../fixtures/redis-server.ts'
 import { tempDir } from '../../fixtures/temp-dir.ts'
@@ -26,11 +28,16 @@ interface Access {
   readonly password?: string
 }
 
-async function examined(socket: string, more: Access & { limitMs?: number } = {}) {
-  const { limitMs = 5000, ...access } = more
+interface Looking {
+  readonly limitMs?: number
+  readonly pepper?: string
+}
+
+async function examined(socket: string, more: Access & Looking = {}) {
+  const { limitMs = 5000, pepper = '', ...access } = more
   const { examination, lines } = startExamination({ limitMs })
   const address = { kind: 'single', host: '', port: 0, path: socket, db: 0 } as const
-  await examineRedis({ redis: { ...address, ...access }, data: '/nowhere' }, examination)
+  await examineRedis({ redis: { ...address, ...access }, data: '/nowhere', pepper }, examination)
   return { lines, findings: examination.findings }
 }
 
@@ -50,6 +57,19 @@ t.test('a well configured Redis is ok in every check', async (t) => {
   )
   t.match(lines[3], 'append-only file, appendfsync everysec')
   t.match(lines[4], /: \d+ ms (behind|ahead of) this machine's$/)
+})
+
+t.test('a pepper is the one that Redis knows, or none that it knows, or a wrong one', async (t) => {
+  const redis = await serverWith(t)
+  const { client } = await connectLink(t, redis)
+  const look = async (pepper: string) => (await examined(redis, { pepper })).lines.at(-1)
+  t.equal(await look('cayenne'), 'ok redis pepper: Redis does not know yet which one is right')
+  await claimPepper(client, 'cayenne')
+  t.equal(await look('cayenne'), 'ok redis pepper: keys are made under this one')
+  t.match(
+    await look('chili'),
+    /^fail redis pepper: plugins\.auth\.pepper is not the one .*another-pepper$/,
+  )
 })
 
 t.test('no append-only file, so that a crash loses balances, is a warning', async (t) => {
