@@ -399,7 +399,7 @@ export const mutants: readonly Mutant[] = [
   sessionLua('append', 'if is_unsaid or is_newest then break end', 'if is_newest then break end'),
   sessionLua(
     'finish',
-    "if ended and not lost then return { next_seq == after and 'ok' or 'lost', now } end",
+    "if ended and not has_other_terminal then return { next_seq == after and 'ok' or 'lost', now } end",
     "if ended then return { next_seq == after and 'ok' or 'lost', now } end",
   ),
   sessionLua('withdraw', "if claim and call('GET', claim) == kept then", 'if false then'),
@@ -416,7 +416,7 @@ export const mutants: readonly Mutant[] = [
   sessionLua('finish', "call('XDEL', frames, int(next_seq) .. '-0')", ''),
   sessionLua(
     'finish',
-    'local reached = lost and next_seq - 1 or next_seq',
+    'local reached = has_other_terminal and next_seq - 1 or next_seq',
     'local reached = next_seq',
   ),
   one(

@@ -24,33 +24,34 @@ end
 
 local now = now_ms()
 local found = call('HMGET', stream, 'hold', 'ended', 'next', 'lost', 'cancelled', 'bytes', 'counted')
-local owner, ended, next_seq, lost, cancelled, bytes, counted = unpack(found)
+local owner, ended, next_seq, has_other_terminal, cancelled, bytes, counted =
+  unpack(found)
 next_seq = number(next_seq)
 local is_gone = not owner
 local word = is_gone and why_gone(session, messages, message)
 if word == 'forgotten' then return { word, now } end
 if owner and owner ~= hold then return { 'lost', now } end
-if ended and not lost then return { next_seq == after and 'ok' or 'lost', now } end
--- `lost`: the stream is here, with another gateway's end. `word` is 'lost': the message has ended, and its stream is no
--- longer kept.
-local has_other_end = lost or word == 'lost'
+if ended and not has_other_terminal then return { next_seq == after and 'ok' or 'lost', now } end
+-- `has_other_terminal`: the stream is here, and another gateway wrote its terminal. If `word` is 'lost', the message has
+-- ended, and its stream is no longer kept.
+local has_other_end = has_other_terminal or word == 'lost'
 if has_other_end and (cancelled or not may_replace_end()) then return { 'lost', now } end
 
 -- If the message has ended and its stream is no longer kept, nothing is written to the stream.
 local has_stream = word ~= 'lost'
 if has_stream then
   -- If another gateway has ended the stream, the last frame is that gateway's terminal.
-  local reached = lost and next_seq - 1 or next_seq
+  local reached = has_other_terminal and next_seq - 1 or next_seq
   local follows = reached == first or replaces
   if not follows then return { 'behind', now, reached } end
   if is_gone or replaces then
     call('DEL', frames)
     bytes = 0
-  elseif lost then
+  elseif has_other_terminal then
     call('XDEL', frames, int(next_seq) .. '-0')
   end
   -- `-1`, because the other terminal may have had the same number, and an id is never used twice.
-  call('XADD', frames, int(after) .. (lost and '-1' or '-0'), 'f', text, 'e', '1')
+  call('XADD', frames, int(after) .. (has_other_terminal and '-1' or '-0'), 'f', text, 'e', '1')
   call('HSET', stream, 'hold', hold, 'next', int(after), 'ended', '1')
   call('HDEL', stream, 'said', 'said_next', 'lost')
   call('PEXPIRE', stream, kept_ms)
@@ -59,6 +60,6 @@ end
 -- The frames of a stream that another gateway has ended are counted once more, because they are kept longer now. The
 -- session no longer counts them.
 end_message(session, ids, messages, storage, message, row, seconds, retention, now, {
-  bytes = has_stream and number(bytes) + #text or 0, counted = lost and 0 or counted, kept_ms = kept_ms
+  bytes = has_stream and number(bytes) + #text or 0, counted = has_other_terminal and 0 or counted, kept_ms = kept_ms
 })
 return { 'ok', now }
