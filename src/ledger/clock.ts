@@ -11,7 +11,7 @@ export function createRedisClock(now: () => number = Date.now) {
 
 export type ConnectedClock = ReturnType<typeof createConnectedClock>
 
-/** Its time goes on only between good replies on one connection, while no part of Redis is away. A write that is old enough by this clock is kept by Redis. */
+/** Counts only the time between two good replies on the same connection, while no part of Redis is away. So Redis has surely kept a write that is old enough by this clock. */
 export function createConnectedClock(
   link: { readonly isWhole: boolean },
   now: () => number = () => performance.now(),

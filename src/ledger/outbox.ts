@@ -193,8 +193,9 @@ export class Outbox {
   }
 
   /**
-   * For an adjustment below 0 that was made, and that Redis forgot: the balance may cover it only after another gateway has
-   * sent its orders again. So it is sent again at each sweep; credit.lua answers `late` after a day.
+   * Redis has made an adjustment below 0, and then forgot it. Sent again, it is refused until the balance covers it, perhaps
+   * only when another gateway has sent its own orders again. So each sweep sends it, until credit.lua answers `late` after a
+   * day.
    */
   #waitForTokens(entry: OutboxEntry): void {
     // `wasAnswered` is cleared the first time: so the problem is reported once, and if `late` follows, #giveUp puts the
@@ -228,7 +229,7 @@ export class Outbox {
     if (entry?.isAnswered) this.#leaveDisk(entry)
   }
 
-  /** For an order that can't be carried out: it is a day late, its account is gone, or its script refuses it for ever. A late one that was answered before was carried out: nothing is lost. */
+  /** For an order that can't be carried out: it is a day late, its account is gone, or its script refuses it for ever. If it is late and was answered before, Redis has carried it out then, so it is not put on record. */
   async #giveUp(entry: OutboxEntry, word: OrderReply['word']): Promise<void> {
     const { spool, onLate, onProblem } = this.#options
     entry.isAnswered = false

@@ -38,7 +38,7 @@ export interface SlicedStream {
 
 /** The first count comes after at most so many rough tokens: until then, each may stand for several tokens. */
 const firstLook = 16
-/** An extension covers at least this fraction of a slice, 1/leastPart, beyond what is used, if that is available. */
+/** Beyond what is used, an extension covers at least a slice divided by this number, if the account has so much available. */
 const leastPart = 16
 
 export class Slices {

@@ -1,6 +1,6 @@
--- Purpose: whether an account is announced to the sweepers for what becomes due; stands before the scripts that
--- add something new to `due`. One that moves or replaces a member needs no announcement: as long as `due` has a member,
--- close.lua keeps the account announced.
+-- Purpose: tells whether an account is announced to the sweepers for what becomes due; stands before the scripts that
+-- add something new to `due`. A script that only moves or replaces a member needs no announcement: as long as `due` has a
+-- member, close.lua keeps the account announced.
 -- Before a sweeper removes the announcement of a minute, it closes the minutes up to it (close.lua). A script
 -- that adds something to `due` later then needs the announcement of a later minute. So nothing is due without an
 -- announcement.

@@ -1,6 +1,6 @@
--- Purpose: closes all minutes up to the one whose announcement a sweeper is about to remove, if nothing is due by then, and
--- what is due first is announced under a later one. From here on, no script may add anything new to `due` under a
--- closed minute. Deletes the storage row of a deleted account for which nothing is due any more.
+-- Purpose: lets a sweeper remove the announcement of a minute: closes all minutes up to it, provided that nothing is due
+-- by then, and that what is due next is announced under a later minute. After that, no script may add anything new to
+-- `due` under a closed minute. Deletes the storage row of a deleted account for which nothing is due any more.
 -- KEYS: storage, due, account
 -- ARGV: 1 the minute; 2 a later one that is announced, or 0
 -- Reply: ok, now | stays, now: something is due by that minute | announce, now, minute

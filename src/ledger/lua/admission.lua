@@ -36,9 +36,9 @@ local function touch_key(key_name, key, now)
   end
 end
 
--- Whether renew.lua has something to do. To ask in vain costs two flights. If open holds have kept renew.lua from taking
--- back as much as it should, the allowance has the plan ''. Then, until its window ends, this is true again only when
--- something can be taken, or when there is something to give.
+-- Whether renew.lua has something to do. A call of renew.lua that changes nothing would cost the request two round trips.
+-- If open holds have kept renew.lua from taking back as much as it should, the allowance has the plan ''. Then, until the
+-- window of the allowance ends, this is true only when renew.lua can take something back now, or has tokens to give.
 local function needs_renewal(account, offer, now)
   local tokens = tonumber(match(offer, '^%d+'))
   local left, used, ends, plan = match(account.allowance_text or '', '^(%d+) (%d+) (%d+) (.*)$')

@@ -5,9 +5,9 @@
 -- ARGV: 1 `<lease ms> <reaped> <renewed>`; `reaped` and `renewed` are 1 if that was done for this request before this
 --         call, else 0;
 --       2 scope;
---       3 `<hold id> <wanted> <min> <tokens for the limit> <the fewest for it that suffice> <shares>`; beyond `min`, a
---         hold takes no more than a share of what is available; while the account owes something, a request that wants
---         more than 0 is refused, and a hold that is opened again or made in shadow mode gets 0;
+--       3 `<hold id> <wanted> <min> <tokens that the limit a minute counts> <the fewest that suffice> <shares>`;
+--         beyond `min`, a hold takes no more than a share of what is available; while the account owes something, a
+--         request that wants more than 0 is refused, and a hold that is opened again or made in shadow mode gets 0;
 --       4 `<1 = the plan allows the model> <requests a minute> <tokens a minute> <concurrency> <plan>`, - = no limit;
 --       5 model id; 6 model percent-encoded and meta, as the hold keeps them: the meta says if this is shadow mode;
 --       7 key id of a lost hold to be opened again: then neither limits nor min nor a key are checked; else '';
@@ -71,8 +71,8 @@ local function answer(word, ...)
   return { word, now, request_limit, requests_left, token_limit, tokens_left, ... }
 end
 
--- A request that wants more than the limit by itself would be refused in every minute. So if it can do with less, it
--- counts exactly the limit.
+-- A request that wants more tokens than a whole minute may have would be refused in every minute. So if fewer tokens
+-- suffice for it, it counts as exactly what a minute may have.
 local most_tokens = math.min(tpm or math.huge, key.tpm or math.huge)
 local counted = math.min(tokens, math.max(fewest, most_tokens))
 local has_limits = (key.rpm or key.tpm) and 1 or 0

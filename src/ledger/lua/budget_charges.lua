@@ -1,9 +1,10 @@
 -- Purpose: what a charge takes of budgets, and what a hold gives back to them when it ends. Stands after windows. A
 -- function named book_ writes nothing: all checks precede all writes.
 
--- Books the end of a hold in the newest window, which the row has until a request begins the next one. If it is the one
--- that the hold names, takes out `held` - `part.tokens` and adds `due` - `part.tokens`, neither below 0. If it is a later
--- one, adds only `due` - `held`, if that is above 0. Returns what the charge counts in it.
+-- Books the end of a hold in the newest window of a budget. `part` is what the hold's text says of this budget. If the
+-- newest window is the one that the hold names, the hold's tokens in it (`held` - `part.tokens`) are replaced by the
+-- charge's (`due` - `part.tokens`); neither counts below 0. If the newest window is a later one, it gets only what the
+-- charge is above the hold (`due` - `held`). Returns what the charge counts in the newest window.
 local function book_in(account, part, held, due)
   local field = part.field
   local window = part.since and read_window(account, field)
@@ -37,15 +38,16 @@ local function counted_text(counts)
   return counts_text(counts)
 end
 
--- Books that a hold of `held` tokens has ended, and was charged `due`. `counted` is what reapings of the same hold have
--- counted. Returns it with this charge's counts added; a charge below 0 leaves it as it was.
+-- Books in the budgets that a hold of `held` tokens has ended and was charged `due`. `counted` is the text of what
+-- reapings of the same hold have counted. Returns `counted` with this charge's counts added; if `due` is below 0, returns
+-- `counted` as it was.
 local function book_budgets(account, charge, hold_windows, held, due, counted)
   local counts = hold_windows and {
     account = book_in(account, hold_windows.account, held, due),
     key = book_in(account, hold_windows.key, held, due),
   }
   local before = read_counts(counted)
-  -- Only a settlement takes back, and it drops what this returns.
+  -- Only a settlement can have `due` below 0, and settle.lua does not use what this function returns.
   if due < 0 and before then
     charge.counted = counted_text({
       account = book_back(account, before.account, -due), key = book_back(account, before.key, -due),

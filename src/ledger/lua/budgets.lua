@@ -12,8 +12,8 @@ local function find_budget(account, text, field, windows, now)
   if not window or window.every ~= every or now >= window.ends then
     local start, ends = window_now(windows, every, now)
     if not start then return nil, true end
-    -- A window that began before the last one's end is of another time zone. Then the last window goes on until the end
-    -- of this one, so that a budget is not renewed twice.
+    -- If the calendar's window begins before the stored one ends, the time zone was changed. Then the stored window goes on
+    -- until the calendar's one ends, so that a budget is not renewed twice.
     local goes_on = window and window.every == every and start < window.ends
     window = {
       every = every, ends = ends, used = goes_on and window.used or 0,
@@ -52,9 +52,9 @@ local function take_budgets(account, budgets, amount)
   end
 end
 
--- Returns the text of a hold with the names of the windows that it counts in now. What it has had until now (`held`)
--- stays in the window in which it was counted. `hold_windows` is what was read of its text, and is changed; nil when it
--- has none.
+-- Returns the text of a hold with the names of the windows in which the hold counts from now on. The tokens that it has
+-- had until now (`held`) stay in the window in which they were counted. `hold_windows` is what read_hold_windows has read
+-- of the text, or nil; this function changes it.
 local function with_hold_windows(tail, budgets, hold_windows, held)
   if #budgets.all == 0 and not hold_windows then return tail end
   hold_windows = hold_windows or read_counts(NO_COUNTS)

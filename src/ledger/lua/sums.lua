@@ -4,7 +4,7 @@
 -- charges take from it before they take from the rest. A field of the account has it: `<left> <used> <end of the
 -- window, ms> <plan>`. `used` has been taken from it in this window.
 
--- The caller puts it into the account as `allowance`.
+-- Returns the allowance, or nil if there is none. The caller must set `account.allowance` to it.
 local function read_allowance(account)
   local left, used, ends, plan = match(account.allowance_text or '', '^(%d+) (%d+) (%d+) (.*)$')
   if not left then return nil end
@@ -52,8 +52,8 @@ local function write_repayment(repayment)
     'balance', int(repayment.balance), 'meta', '{}', unpack(more))
 end
 
--- Writes the sums, and `fields`, a list of further fields with their values: a caller that has changed `granted` names
--- it.
+-- Writes the sums, and `fields`, a list of further fields with their values. This function does not write `granted`: a
+-- caller that has changed it must put it into `fields`.
 local function write_sums(account, fields)
   if account.owed ~= account.owed_before then add_field(fields, 'owed', int(account.owed)) end
   if account.waived then add_field(fields, 'waived', int(account.waived)) end

@@ -1,5 +1,5 @@
--- Purpose: whose cookie it is. Notes, at most once a minute, that it is used, so that it does not end; a Redis that refuses this
--- write, because its memory is full, can still answer.
+-- Purpose: tells whose log-in a cookie belongs to. Notes, at most once a minute, that the log-in is used, so that it does
+-- not end; a Redis that refuses this write, because its memory is full, can still answer.
 -- KEYS: account, logins
 -- ARGV: 1 the cookie's hash; 2 idle time that ends a log-in, ms; 3 how long one lasts at most, ms
 -- Reply: ok, now, account id, name, plan, link or oidc, where the page leads back to or ''

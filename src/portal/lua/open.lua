@@ -1,7 +1,7 @@
--- Purpose: a log-in of a person whom an identity provider has vouched for.
+-- Purpose: begins a log-in of a person whom an identity provider has vouched for.
 -- KEYS: account, logins, page keys
 -- ARGV: 1 the cookie's hash; 2 idle time that ends a log-in, ms; 3 how long one lasts at most, ms;
---       4 how many log-ins at most
+--       4 how many log-ins an account has at most
 -- Reply: ok, now, account id | account_not_found, now | account_suspended, now
 
 local account, logins, page_keys = KEYS[1], KEYS[2], KEYS[3]

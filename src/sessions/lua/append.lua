@@ -2,7 +2,8 @@
 -- only the owner may. The reply tells the owner of a cancel.
 -- KEYS: stream, frames, session, messages, storage
 -- ARGV: 1 `<hold> <seq of the first frame> <how many> <most bytes to keep> <1 = replaces the frames in Redis>
---       <1 = will not be withdrawn: stored only by a call that adds no frame, as a frame says the same>`; 2 the frames;
+--       <1 = the message will not be withdrawn any more; not stored if this call adds frames, because these say it, too>`;
+--       2 the frames;
 --       3 snapshot of what all frames so far have said, or ''; 4 message id
 -- Reply: ok, now, 1 = cancelled | lost, now: the message has another owner, or has ended
 --      | behind, now, seq of the frame that Redis needs next | forgotten, now: Redis has neither stream nor session

@@ -240,7 +240,7 @@ export class Recording implements StreamOut {
   }
 
   #onStored(batch: Batch, isCancelled: boolean): void {
-    // Unequal when `#keep` has dropped old frames meanwhile, for want of room.
+    // If `#keep` has dropped old frames meanwhile, for want of room, `#pending` no longer begins with this batch.
     if (this.#first === batch.first) {
       this.#pending = this.#pending.slice(batch.text.length)
       this.#first += batch.count

@@ -81,7 +81,7 @@ export interface StoredBytes {
   readonly next: number
   /** True when the last frame is the terminal. */
   readonly isEnd: boolean
-  /** True when it is another gateway's; the owner may put its own end in that place at any time. */
+  /** True when another gateway than the owner wrote the terminal; the owner may still replace it by its own. */
   readonly isLost: boolean
 }
 
@@ -105,7 +105,7 @@ export interface StreamRowsOptions {
 
 /** A batch has at most 32 KiB and one event more, so one read brings about 1 MiB at most. */
 const batchesARead = 32
-/** An owner appends every second. One whose hold has ended is gone once it was silent for this long, or for a lease if that is shorter. */
+/** An owner appends at least once a second. If its hold has ended, the owner counts as dead after this silence, or after a lease if that is shorter. */
 const mostSilenceMs = 5000
 
 const toBytes = (text: string): Buffer => Buffer.from(text, 'latin1')
