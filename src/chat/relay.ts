@@ -188,10 +188,10 @@ export class Relay {
     if (!meter.sawContent && isErrorBody(rest)) {
       return this.#onError({ event: undefined, data: rest })
     }
-    // After a clean end, choices that never came are not missed (`complete`); after a cut they are (`finished`).
+    // After a clean end, only the choices that came must have finished (`complete`); after a cut, all that were asked for.
     const isComplete = how === 'whole' ? meter.complete : meter.finished
-    // What is left is an event without its end, or an answer that is no stream. No client gets it, but it was generated,
-    // so it is metered; but not JSON that was cut: a key or role without its end would be taken for generated text.
+    // `rest` is an event without its end, or an answer that is no stream. No client gets it, but it was generated, so it is
+    // metered. JSON that was cut is not metered: a key or role without its end would be taken for generated text.
     if (rest.trimEnd().endsWith('}')) meter.wasted({ head: rest, tail: rest, bytes: rest.length })
     this.#end(isComplete ? { kind: 'complete' } : { kind: 'failed', error: incomplete(meter) })
   }

@@ -75,6 +75,7 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
     slice: mode === 'sliced' ? slice : undefined,
   }
   let hold: Hold | undefined
+  /** In shadow mode: the hold got less than the request may cost. */
   let isShort = false
   return {
     // `done` may have to count tokens, which ends by itself. If nobody waited, log and message would say that the answer cost nothing.
@@ -133,7 +134,8 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
         if (used && held.settlement) noteProgress(x, held)
         send(settlement)
       }
-      // Settles what a checkpoint would store now: an unsettled hold would be renewed for ever.
+      // The count failed: settles what the hold's progress says, as a checkpoint would store it now. Without a settlement,
+      // the hold would be renewed for ever.
       const giveUp = (error: unknown) => {
         noteProgress(x, held)
         send({ ...held.progress, estimated: true })
@@ -149,7 +151,7 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
   }
 }
 
-/** In shadow mode: what of a cost has not been paid. A settlement that waits may be waived as a whole, and one that came too late charges nothing. */
+/** In shadow mode: the part of a cost that the account does not pay. Infinity stands for the whole cost: all of it may still be waived while the settlement waits, and a settlement that came too late has charged 0. */
 function unpaidOf({ charge: cost, waived, isWaiting }: Settled): number {
   return isWaiting || cost === 0 ? Infinity : waived
 }
@@ -176,7 +178,7 @@ interface Disbelief {
   readonly settlement: Settlement
 }
 
-/** Logged here and not by the ledger, which counts the same for a metric: the ledger knows no targets. */
+/** Logged here, because the ledger, which counts the same tokens for a metric, does not know which target reported them. */
 function tellDisbelief({ log }: Gateway, x: Exchange, { used, settlement }: Disbelief): void {
   const fields = {
     request_id: x.id,
