@@ -39,7 +39,7 @@ t.test('all is well: a line for each check as it ends, the count, 0', async (t) 
   t.equal(pieces.length, lines.length)
   t.match(lines.at(0), `ok    ${file}: 0 problems`)
   for (const line of lines.slice(0, -1)) t.match(line, /^(ok {4}|warn {2})[a-z/].+: ./)
-  t.equal(lines.at(-1), '17 checks, 0 warnings, 0 failures')
+  t.equal(lines.at(-1), '18 checks, 0 warnings, 0 failures')
   t.strictSame(await readdir(dir), ['gateway.yaml'])
 })
 
@@ -50,7 +50,7 @@ t.test('--json prints one object with the same findings', async (t) => {
   t.equal(code, 1)
   const told = JSON.parse(out) as { findings: readonly unknown[] }
   t.match(told, { file, warnings: 0, failures: 2 })
-  t.equal(told.findings.length, 16)
+  t.equal(told.findings.length, 17)
   t.match(told.findings[0], { verdict: 'ok', what: file, detail: '0 problems' })
   t.match(told.findings.at(-1), {
     verdict: 'fail',
@@ -69,7 +69,7 @@ t.test('colours where they can be shown; warnings of the file are among the chec
   t.match(out, `<green>ok  </>  ${file}: 0 problems\n`)
   t.match(out, /^<yellow>warn<\/> {2}\S+:2:36: plans\.small\.tokens_per_minute: 9 is not more/m)
   t.match(out, /^<red>fail<\/> {2}model m, target 1, chat: 401/m)
-  t.match(out, /\n<red>17 checks, 1 warning, 2 failures<\/>\n$/)
+  t.match(out, /\n<red>18 checks, 1 warning, 2 failures<\/>\n$/)
   const json = await runCli(['doctor', file, '--json'], { env, style })
   t.notMatch(json.out, /<red>/)
 })

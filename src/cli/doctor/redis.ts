@@ -17,6 +17,7 @@ import { evictionFault, persistenceFault } from '../../redis/settings.ts'
 import type { SettingFault } from '../../redis/settings.ts'
 import { fail, ok, reasonOf, warn } from './examination.ts'
 import type { Examination, CheckOutcome } from './examination.ts'
+import { tryWrites } from './redis-writes.ts'
 
 /** A Redis that runs answers at once. */
 const longestWaitMs = 3000
@@ -98,6 +99,7 @@ async function examineServer(opening: Promise<RedisLink>, examination: Examinati
     judgeNodes(await readSetting(client, 'stream-node-max-bytes')),
   )
   await check('rights', ({ client }) => tryRights(client))
+  await check('writes', ({ client, info }) => tryWrites(client, info))
 }
 
 async function askServer(client: Client): Promise<Server> {
