@@ -36,7 +36,9 @@ export function whyNoSingle(config: SingleRedis, info: Info): string | undefined
     port: Number(info.get('master_port') ?? 0),
   })
   const scheme = config.tls ? 'rediss' : 'redis'
-  return `it is a replica and takes no writes; write the URL of its primary, ${scheme}://${primary}`
+  const isCutOff = info.get('master_link_status') === 'down'
+  const doubt = isCutOff ? ', if that has your accounts: this one does not reach it' : ''
+  return `it is a replica and takes no writes; write the URL of its primary, ${scheme}://${primary}${doubt}`
 }
 
 /** The errors of servers that do not know the commands of a Cluster or of a Sentinel. */

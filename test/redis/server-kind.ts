@@ -8,7 +8,7 @@ import type { Test } from 'tap'
 import { examineRedis } from '../../src/cli/doctor/redis.ts'
 import type { RedisConfig } from '../../src/config/config.ts'
 import { connect } from '../../src/redis/connect.ts'
-import { whyNoSingle } from '../../src/redis/server-kind.ts'
+import { parseInfo, whyNoSingle } from '../../src/redis/server-kind.ts'
 import { startExamination } from '../fixtures/examination.ts'
 import { freePort } from '../fixtures/free-port.ts'
 import { startNode } from '../fixtures/redis-node.ts'
@@ -83,6 +83,21 @@ t.test('a URL of a replica is refused, and its primary is named', (t) =>
     `it is a replica and takes no writes; write the URL of its primary, redis://${host}:${plain.port}`,
   ),
 )
+
+t.test('of a replica that does not reach its primary, the refusal says so', (t) => {
+  const replicaOf = (link: string) =>
+    parseInfo(
+      `role:slave\r\nmaster_host:10.0.0.9\r\nmaster_port:6379\r\nmaster_link_status:${link}\r\n`,
+    )
+  const address = { kind: 'single', host, port: 1, db: 0 } as const
+  const primary = 'write the URL of its primary, redis://10.0.0.9:6379'
+  t.equal(whyNoSingle(address, replicaOf('up')), `it is a replica and takes no writes; ${primary}`)
+  t.equal(
+    whyNoSingle(address, replicaOf('down')),
+    `it is a replica and takes no writes; ${primary}, if that has your accounts: this one does not reach it`,
+  )
+  t.end()
+})
 
 t.test('nodes of a Cluster that are none are refused', async (t) => {
   const { port } = plain
