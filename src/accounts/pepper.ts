@@ -12,6 +12,8 @@ import { hopeless } from '../redis/outage.ts'
 interface ClaimOptions {
   /** The id of a key that was valid under it. One that no list has, as those of the playground, proves nothing: any gateway makes them. */
   readonly provenBy?: string | undefined
+  /** Called when that key proves it, even if it can't be noted now. */
+  readonly onProven?: () => void
   /** Nothing is noted. */
   readonly isLook?: boolean
   /** How long a Redis is waited for that was lost a moment ago. */
@@ -57,9 +59,13 @@ async function claim(redis: Redis, pepper: string, options: ClaimOptions): Promi
   return theirs === ours
 }
 
-async function mayNote(redis: Redis, { isLook, provenBy }: ClaimOptions): Promise<boolean> {
+async function mayNote(redis: Redis, options: ClaimOptions): Promise<boolean> {
+  const { isLook, provenBy, onProven } = options
   if (isLook) return false
-  if (provenBy !== undefined && (await told(redis.hexists(keys.keyIds, provenBy)))) return true
+  if (provenBy !== undefined && (await told(redis.hexists(keys.keyIds, provenBy)))) {
+    onProven?.()
+    return true
+  }
   return !(await told(redis.exists(keys.keyIds)))
 }
 

@@ -58,7 +58,7 @@ export const auth: Plugin<z.infer<typeof schema>> = {
     return {
       begin(x) {
         // Not in the set-up: a reload may still be refused for another reason.
-        using.claim = claim
+        if (using.claim !== claim) take(parts)
         return needsKey(x.route) ? hooksOf(x, parts) : undefined
       },
     }
@@ -77,7 +77,7 @@ interface PepperClaim {
   readonly pepper: string
   /** Redis knows it. */
   isNoted: boolean
-  /** The id of a key that was valid under it. */
+  /** The id of a key that was valid under it: the newest that has proven it, or else the first, which may be one of the playground. */
   provenBy: string | undefined
   /** Before this time (`performance.now()`), no valid key has it noted. */
   triesFrom: number
@@ -118,14 +118,27 @@ function unlessOther(error: unknown): void {
 /** Redis may refuse for a while to note it, for instance because its memory is full. */
 const triesAgainMs = 1000
 
+/** Called at the first request of a configuration. From now on, keys are made under its pepper, so where no key is, it is noted. */
+function take(parts: AuthParts): void {
+  const { using, claim } = parts
+  using.claim = claim
+  if (!claim.isNoted) note(parts, undefined)
+}
+
 /** Called with the id of the key that was valid, if one was: a request may outlive the configuration that it began with. */
-function provePepper({ gateway, using, claim }: AuthParts, keyId: string | undefined): void {
+function provePepper(parts: AuthParts, keyId: string | undefined): void {
+  const { using, claim } = parts
   if (!keyId) return
   const nowMs = performance.now()
   if (using.claim !== claim || claim.isNoted || nowMs < claim.triesFrom) return
-  claim.provenBy = keyId
+  claim.provenBy ??= keyId
   claim.triesFrom = nowMs + triesAgainMs
-  claimPepper(gateway.redis.client, claim.pepper, { provenBy: keyId }).then(
+  note(parts, keyId)
+}
+
+function note({ gateway, claim }: AuthParts, keyId: string | undefined): void {
+  const proof = { provenBy: keyId, onProven: () => void (claim.provenBy = keyId) }
+  claimPepper(gateway.redis.client, claim.pepper, proof).then(
     (isThere) => void (claim.isNoted = isThere),
     (err: unknown) => {
       if (err instanceof OtherPepper) claim.triesFrom = Infinity

@@ -106,6 +106,31 @@ t.test('a key of the playground proves nothing: a wrong gateway makes it, too', 
   t.ok(await wrong.gateway.reload('test'), 'the right one was noted')
 })
 
+t.test('a key of the playground does not undo what another key has proven', async (t) => {
+  const redis = await startRedis(t)
+  const { client } = await connectLink(t, redis.socket)
+  const first = await startGateway(t, { redis, yaml: yamlOf('') })
+  const { id, key } = await first.account(10)
+  await first.close()
+  // As an earlier version leaves it.
+  await client.del(keys.pepper)
+  const gateway = await startPortal(t, { redis })
+  const { body } = await (await gateway.enter(id)).call('POST playground-key')
+  await client.call('ACL', 'SETUSER', 'default', '-set')
+  const tried = async (theirs: string) => {
+    await client.config('RESETSTAT')
+    await until(async () => {
+      await gateway.call('/v1/models', theirs)
+      return /cmdstat_hexists:calls=[1-9]/.test(await client.info('commandstats'))
+    })
+  }
+  await tried(key)
+  await tried(body.key)
+  await client.call('ACL', 'SETUSER', 'default', '+set')
+  await gateway.rewrite(yamlOf('chili'))
+  await t.rejects(gateway.gateway.reload('test'), { message: other })
+})
+
 t.test('while Redis is away, only a reload with the same pepper goes through', async (t) => {
   const redis = await startRedis(t)
   const gateway = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
@@ -208,6 +233,19 @@ t.test('nor does it note its pepper: the gateway makes keys of the one before', 
   await redis.stop()
   await gateway.rewrite(pickyYaml('cayenne', false, 'limits: { heartbeat: 20s }'))
   t.match(await gateway.gateway.reload('test'), [{ path: ['limits', 'heartbeat'] }])
+})
+
+t.test('where there is no key, the first request after a reload notes the pepper', async (t) => {
+  const redis = await startRedis(t)
+  const { client } = await connectLink(t, redis.socket)
+  const gateway = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
+  await client.del(keys.pepper)
+  await gateway.rewrite(yamlOf('chili'))
+  await gateway.gateway.reload('test')
+  t.equal(await client.exists(keys.pepper), 0)
+  t.equal(await balanceStatus(gateway, 'wrong'), 401)
+  await until(async () => (await client.exists(keys.pepper)) === 1)
+  await t.rejects(startGateway(t, { redis, yaml: yamlOf('cayenne') }), { message: other })
 })
 
 t.test('what Redis could not note when a key proved it, a later key notes', async (t) => {
