@@ -1,12 +1,15 @@
 // Writes what is generated: config/gateway.schema.json and docs/configuration.md from the configuration's schemas, the keys
-// that config/examples/full.yaml lacks,
-// docs/parameters.md from the table of parameters, and the generated parts of docs/api.md and docs/errors.md.
-// `node scripts/generate.ts`; with `--check` it changes nothing and exits 1 when a file is stale.
+// that config/examples/full.yaml lacks, docs/parameters.md from the table of parameters, and the generated parts of
+// docs/api.md and docs/errors.md. Exits 1 when that example has a problem. `node scripts/generate.ts`; with `--check` it changes
+// nothing and exits 1 when a file is stale, too.
 
 import { readFile, writeFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
 import { format, resolveConfig } from 'prettier'
 import { gatewayKeys } from '../src/config/keys.ts'
+import { formatProblem } from '../src/config/problem.ts'
 import { plugins } from '../src/gateway.ts'
+import { loadExample } from '../test/fixtures/config/examples.ts'
 import { jsonSchema, reference } from './config-reference.ts'
 import { keysOf, withAllKeys } from './full-example.ts'
 import { refill } from './page-parts.ts'
@@ -41,4 +44,11 @@ for (const [name, text] of Object.entries(files)) {
     await writeFile(file, text)
     console.log(`${name} written`)
   }
+}
+
+// A new key has its default in this example: one in a wrong form is told here, with its place.
+const loaded = await loadExample(fileURLToPath(new URL(`../${full}`, import.meta.url)))
+if ('problems' in loaded) {
+  console.error(loaded.problems.map(formatProblem).join('\n'))
+  process.exitCode = 1
 }
