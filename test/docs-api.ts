@@ -15,6 +15,15 @@ import { adminToken } from './fixtures/gateway.ts'
 const { say, makeAccount, gateway } = await startAnswers(t)
 const { id: account, key } = await makeAccount()
 
+t.test('the list at the top leads to each part', (t) => {
+  const [top = '', ...parts] = apiPage.split(/^## /m)
+  for (const part of parts) {
+    const [title = ''] = part.split('\n')
+    t.ok(top.includes(`[${title}](#`), title)
+  }
+  t.end()
+})
+
 t.test(
   'routes: exactly those that the plugins have, with their scope, query and body',
   async (t) => {

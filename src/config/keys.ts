@@ -4,7 +4,7 @@
 // plugin's block (settings.ts).
 
 import { defaultAdmin, defaultPort } from './host-port.ts'
-import { storeKeys } from '../store/drivers.ts'
+import { drivers, storeKeys } from '../store/drivers.ts'
 import { longestFlushMs, models } from './model-keys.ts'
 import { plans } from './plan-keys.ts'
 import { bytes, duration, path, pemFile, secret, withLater, z, type Schema } from './schema.ts'
@@ -92,6 +92,7 @@ const redis = z.union([z.literal('embedded'), redisUrl(), redisBlock], {
 
 /** Exactly one of them: check.ts checks that. */
 const storeBlock = z.strictObject(storeKeys())
+const storeExamples = Object.entries(drivers).map(([name, { example }]) => `{${name}: ${example}}`)
 
 /** The sizes that check.ts compares with each other. */
 export const defaultSizes = {
@@ -208,7 +209,7 @@ export function gatewayKeys(plugins: readonly PluginKeys[]) {
       .describe('Where balances and keys are; `embedded` starts its own Redis.'),
     store: z
       .union([z.literal('disk'), storeBlock], {
-        error: 'write disk, {disk: {path: ./files}} or {s3: {bucket: files}}',
+        error: `write disk, ${storeExamples.join(' or ')}`,
       })
       .prefault('disk')
       .describe('Where files are; `disk` is the folder `store` in the data folder.'),

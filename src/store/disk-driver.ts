@@ -24,5 +24,6 @@ const keys = z
 
 export const disk = {
   keys,
+  example: '{path: ./files}',
   open: ({ path, reserveBytes }) => diskStore(path, reserveBytes),
 } satisfies StoreDriver<DiskConfig>

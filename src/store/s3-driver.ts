@@ -117,6 +117,7 @@ function resolve(keys: z.output<typeof block>): S3Config {
 
 export const s3 = {
   keys,
+  example: '{bucket: files}',
   async open(config, { trialMs }) {
     const { s3Store } = await import('./s3.ts')
     if (trialMs === undefined) return s3Store(config)

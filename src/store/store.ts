@@ -54,6 +54,8 @@ export interface PresignOptions {
 export interface StoreDriver<Settings = unknown> {
   /** Its block, with a sentence for itself and for each key. What comes out of it is what the other functions get. */
   readonly keys: z.ZodType<Settings>
+  /** The shortest block, as a message shows it. */
+  readonly example: string
   open(settings: Settings, options: DriverOptions): ObjectStore | Promise<ObjectStore>
   /** The most memory that an upload takes besides its socket's, whatever its length; by default none. */
   uploadBytes?(settings: Settings): number

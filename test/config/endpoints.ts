@@ -36,14 +36,18 @@ const fresh = plain.flatMap((row) =>
     .map((path) => [path, `/v1${row.path}`, bodyOf(row), row.required] as const),
 )
 
-t.test('README names each route, and the example of all keys each endpoint', async (t) => {
-  const root = join(import.meta.dirname, '../..')
-  const readme = await readFile(join(root, 'README.md'), 'utf8')
+t.test('README names each route, and other files each endpoint', async (t) => {
+  const read = (file: string) => readFile(join(import.meta.dirname, '../..', file), 'utf8')
+  const readme = await read('README.md')
   for (const { routes } of endpoints) {
     for (const path of routes) t.ok(readme.includes(`${path}\``), path)
   }
-  const full = await readFile(join(root, 'config/examples/full.yaml'), 'utf8')
-  t.ok(full.includes(`    ${all}\n`), all)
+  t.ok((await read('config/examples/full.yaml')).includes(`    ${all}\n`), all)
+  for (const page of ['docs/money.md', 'docs/errors.md']) {
+    const text = (await read(page)).toLowerCase()
+    for (const { endpoint } of plain)
+      t.ok(text.includes(endpoint), `${page}: what ${endpoint} holds, its images, whether to retry`)
+  }
 })
 
 t.test('each endpoint goes to its own path and is charged what was reported', async (t) => {

@@ -6,6 +6,7 @@ import { formatProblem } from '../../src/config/problem.ts'
 import { bytes, duration, z } from '../../src/config/schema.ts'
 import { keysOf, pathsIn, withAllKeys } from '../../scripts/full-example.ts'
 import { plugins as builtIn } from '../../src/gateway.ts'
+import { drivers } from '../../src/store/drivers.ts'
 import { exampleFiles, loadExample } from '../fixtures/config/examples.ts'
 
 const full = (await exampleFiles()).find((file) => file.endsWith('full.yaml')) ?? ''
@@ -109,3 +110,21 @@ t.test('every default is a valid value of its key', async (t) => {
   t.equal(all.drain, 30_000)
   t.equal(all.limits.bodies, 2 ** 27)
 })
+
+t.test(
+  'the message of a wrong store shows a block of each kind, which can be loaded',
+  async (t) => {
+    const problemsOf = async (store: string) => {
+      const models = 'models: { m: { targets: [demo] } }'
+      const dir = t.testdir({ 'gateway.yaml': `${models}\nstore: ${store}\n` })
+      const loaded = await loadExample(join(dir, 'gateway.yaml'))
+      return 'problems' in loaded ? loaded.problems.map(formatProblem) : []
+    }
+    const [problem = ''] = await problemsOf('tape')
+    for (const [name, { example }] of Object.entries(drivers)) {
+      const block = `{${name}: ${example}}`
+      t.ok(problem.includes(block), problem)
+      t.strictSame(await problemsOf(block), [])
+    }
+  },
+)
