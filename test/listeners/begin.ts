@@ -4,11 +4,12 @@ import t from 'tap'
 import { z } from 'zod'
 import { GatewayError } from '../../src/errors.ts'
 import { answering, json } from '../../src/exchange.ts'
-import type { Exchange, Hooks, Route } from '../../src/exchange.ts'
+import type { Exchange, Route } from '../../src/exchange.ts'
 import type { Plugin, Running } from '../../src/plugin.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
 import { startGateway } from '../fixtures/gateway.ts'
+import type { TestGateway } from '../fixtures/gateway.ts'
 import { metricOf } from '../fixtures/metric.ts'
 import { ask, balanceOf, differencesOf } from '../fixtures/money.ts'
 
@@ -26,6 +27,14 @@ function broken(): void {
   throw new Error('a mistake in a plugin')
 }
 const later = async () => Promise.reject(new Error('a mistake in a plugin'))
+
+/** What the log says of a request. */
+function linesOf({ log }: TestGateway, answer: Response): readonly Line[] {
+  const id = answer.headers.get('x-request-id')
+  return log.map((line) => JSON.parse(line) as Line).filter((line) => line.request_id === id)
+}
+
+type Line = Readonly<Record<string, unknown>>
 
 const mistakes: Readonly<Record<string, Plugin>> = {
   'a begin that throws': only(broken),
@@ -52,9 +61,7 @@ for (const [name, plugin] of Object.entries(mistakes)) {
     const answer = await fetch(url, { method: 'POST', headers, body })
     t.equal(answer.status, 500)
     t.match(await answer.json(), { error: { code: 'internal_error' } })
-    const id = answer.headers.get('x-request-id')
-    const lines = gateway.log.map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>)
-    const [line, ...others] = lines.filter(({ request_id }) => request_id === id)
+    const [line, ...others] = linesOf(gateway, answer)
     t.match(line, { msg: 'request', status: 500, route: '/v1/chat/completions' })
     t.equal(others.length, 0)
     t.match(gateway.log.join(''), /mine|a mistake in a plugin/)
@@ -65,6 +72,8 @@ for (const [name, plugin] of Object.entries(mistakes)) {
   })
 }
 
+const yaml = 'models: { m: { targets: [demo] } }'
+
 const refuses: Readonly<Record<string, (error: GatewayError) => unknown>> = {
   'that throws': broken,
   'that is async': later,
@@ -73,14 +82,12 @@ const refuses: Readonly<Record<string, (error: GatewayError) => unknown>> = {
 
 for (const [name, refuse] of Object.entries(refuses)) {
   t.test(`a refuse ${name} leaves the refusal as it is`, async (t) => {
-    const yaml = 'models: { m: { targets: [demo] } }'
     const gateway = await startGateway(t, { yaml, ownPlugins: [only(() => ({ refuse }))] })
     const answer = await fetch(`${gateway.url}/v1/models`, { headers: { 'x-try': '1' } })
     t.equal(answer.status, 401)
-    const id = answer.headers.get('x-request-id')
-    const found = gateway.log.filter((line) => line.includes(`"request_id":"${id}"`))
-    t.equal(found.length, 1)
-    t.match(JSON.parse(found[0] ?? '{}'), { status: 401, code: 'missing_api_key' })
+    const lines = linesOf(gateway, answer)
+    t.equal(lines.length, 1)
+    t.match(lines[0], { status: 401, code: 'missing_api_key' })
   })
 }
 
@@ -105,24 +112,20 @@ for (const [name, begin] of begins) {
       begin: answering(async () => json({})),
     }
     const ownPlugins = [pluginOf({ routes: [route(begin), others] })]
-    const gateway = await startGateway(t, {
-      yaml: 'models: { m: { targets: [demo] } }',
-      ownPlugins,
-    })
+    const gateway = await startGateway(t, { yaml, ownPlugins })
     const answer = await fetch(`${gateway.url}/v1/mine`)
     t.equal(answer.status, 500)
-    const id = answer.headers.get('x-request-id') ?? 'none'
-    t.ok(gateway.log.some((line) => line.includes(id) && line.includes('"route":"/v1/mine"')))
+    t.ok(linesOf(gateway, answer).some(({ route }) => route === '/v1/mine'))
     t.equal((await fetch(`${gateway.url}/v1/fine`)).status, 200)
   })
 }
 
+function overloaded(): void {
+  throw new GatewayError('overloaded')
+}
+
 t.test('a begin that refuses has not failed', async (t) => {
-  const refuse = () => {
-    throw new GatewayError('overloaded')
-  }
-  const yaml = 'models: { m: { targets: [demo] } }'
-  const gateway = await startGateway(t, { yaml, ownPlugins: [only(refuse)] })
+  const gateway = await startGateway(t, { yaml, ownPlugins: [only(overloaded)] })
   const { key } = await gateway.account(0)
   const headers = { authorization: `Bearer ${key}`, 'x-try': '1' }
   const answer = await fetch(`${gateway.url}/v1/models`, { headers })
@@ -132,12 +135,8 @@ t.test('a begin that refuses has not failed', async (t) => {
 })
 
 t.test('a refuse may also throw the error that takes its place', async (t) => {
-  const refuse = () => {
-    throw new GatewayError('overloaded')
-  }
-  const hooks: Hooks = { refuse }
-  const yaml = 'models: { m: { targets: [demo] } }'
-  const gateway = await startGateway(t, { yaml, ownPlugins: [only(() => hooks)] })
+  const ownPlugins = [only(() => ({ refuse: overloaded }))]
+  const gateway = await startGateway(t, { yaml, ownPlugins })
   const answer = await fetch(`${gateway.url}/v1/models`, { headers: { 'x-try': '1' } })
   t.match(await answer.json(), { error: { code: 'overloaded' } })
 })
