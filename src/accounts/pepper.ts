@@ -10,7 +10,7 @@ import { keys } from '../redis/keys.ts'
 import { hopeless } from '../redis/outage.ts'
 
 interface ClaimOptions {
-  /** The id of a key that was valid under it. One that no list has, as those of the playground, proves nothing: any gateway makes them. */
+  /** The id of a key that was valid under it. One of the playground, which no list has, proves nothing: any gateway makes it. */
   readonly provenBy?: string | undefined
   /** Called when that key proves it, even if it can't be noted now. */
   readonly onProven?: () => void
@@ -23,9 +23,9 @@ interface ClaimOptions {
 const againMs = 50
 
 /**
- * Notes the pepper's fingerprint where none is, and resolves with whether it is there now. Rejects if there is that of another
- * one, even while there is no key: the gateway that has noted it may run, and would make keys of its own pepper. Where there
- * are keys, and none is noted, as after an upgrade, only a pepper is noted that one of them has proven.
+ * Notes the pepper's fingerprint where none is, and resolves with whether it is there now. Rejects with OtherPepper if there is
+ * that of another one, even while there is no key: the gateway that has noted it may run, and would make keys of its own
+ * pepper. Where there are keys, and none is noted, as after an upgrade, only a pepper is noted that one of them has proven.
  */
 export async function claimPepper(
   redis: Redis,
@@ -36,25 +36,26 @@ export async function claimPepper(
   for (;;) {
     try {
       return await claim(redis, pepper, options)
-    } catch (error) {
-      if (isFinal(error) || performance.now() >= until) throw error
+    } catch (cause) {
+      if (cause instanceof OtherPepper) throw cause
+      const reason = messageOf(cause)
+      if (hopeless.test(reason) || performance.now() >= until) {
+        const message = `Redis does not tell whether the pepper is the right one: ${reason}`
+        throw new Error(message, { cause })
+      }
       await wait(againMs)
     }
   }
 }
 
-function isFinal(error: unknown): boolean {
-  return error instanceof OtherPepper || (error instanceof NotTold && hopeless.test(error.reason))
-}
-
 async function claim(redis: Redis, pepper: string, options: ClaimOptions): Promise<boolean> {
   const ours = fingerprintOf(pepper)
-  const isNew = (await noted(redis)) === null
+  const isNew = (await redis.get(keys.pepper)) === null
   // When Redis' memory is full, it cannot be noted. A gateway starts all the same.
   if (isNew && (await mayNote(redis, options))) {
     await redis.set(keys.pepper, ours, 'NX').catch(() => null)
   }
-  const theirs = await noted(redis)
+  const theirs = await redis.get(keys.pepper)
   if (theirs !== null && theirs !== ours) throw new OtherPepper()
   return theirs === ours
 }
@@ -62,33 +63,11 @@ async function claim(redis: Redis, pepper: string, options: ClaimOptions): Promi
 async function mayNote(redis: Redis, options: ClaimOptions): Promise<boolean> {
   const { isLook, provenBy, onProven } = options
   if (isLook) return false
-  if (provenBy !== undefined && (await told(redis.hexists(keys.keyIds, provenBy)))) {
+  if (provenBy !== undefined && (await redis.hexists(keys.keyIds, provenBy))) {
     onProven?.()
     return true
   }
-  return !(await told(redis.exists(keys.keyIds)))
-}
-
-function noted(redis: Redis): Promise<string | null> {
-  return told(redis.get(keys.pepper))
-}
-
-async function told<T>(asked: Promise<T>): Promise<T> {
-  try {
-    return await asked
-  } catch (cause) {
-    throw new NotTold(cause)
-  }
-}
-
-class NotTold extends Error {
-  readonly reason: string
-
-  constructor(cause: unknown) {
-    const reason = messageOf(cause)
-    super(`Redis does not tell whether the pepper is the right one: ${reason}`, { cause })
-    this.reason = reason
-  }
+  return !(await redis.exists(keys.keyIds))
 }
 
 /** Redis has noted another one. */

@@ -45,7 +45,6 @@ export const auth: Plugin<z.infer<typeof schema>> = {
     const { refusals_per_minute: refusalsPerMinute } = config
     const parts = {
       gateway,
-      using,
       claim,
       readKey: keyReader(gateway.config),
       guard: createGuard(config.failures_per_minute_per_ip, {
@@ -78,20 +77,16 @@ interface PepperClaim {
   /** Redis knows it. */
   isNoted: boolean
   /** The id of a key that was valid under it: the newest that has proven it, or else the first, which may be one of the playground. */
-  provenBy: string | undefined
+  provenBy?: string | undefined
   /** Before this time (`performance.now()`), no valid key has it noted. */
   triesFrom: number
 }
 
-interface PepperInUse {
-  /** That of the configuration with which the newest request began, or of the start. */
-  claim?: PepperClaim
-}
+/** `claim` is that of the configuration with which the newest request began, or of the start. */
+const inUse = lasting((): { claim?: PepperClaim } => ({}))
 
 /** A start goes on when the connection to Redis is lost for a moment. */
 const startPatienceMs = 10_000
-
-const inUse = lasting((): PepperInUse => ({}))
 
 /** Asks Redis only when the pepper is another one, so that other reloads go through while Redis is away. */
 async function claimOf(gateway: Gateway, pepper: string): Promise<PepperClaim> {
@@ -101,14 +96,13 @@ async function claimOf(gateway: Gateway, pepper: string): Promise<PepperClaim> {
   // Keys are made under the pepper that this process has, so that one comes before another that the file has now.
   // Where Redis knows another one, the file may have just that.
   if (known && !known.isNoted) {
-    const { provenBy } = known
-    await claimPepper(client, known.pepper, { provenBy }).catch(unlessOther)
+    await claimPepper(client, known.pepper, { provenBy: known.provenBy }).catch(unlessOther)
   }
   // A reload notes nothing of its own: it may still be refused for another reason.
   const how = known ? { isLook: true } : { patienceMs: startPatienceMs }
   const isNoted = await claimPepper(client, pepper, how)
   if (!isNoted) gateway.log.warn({}, 'Redis does not know yet which pepper its keys have')
-  return { pepper, isNoted, provenBy: undefined, triesFrom: 0 }
+  return { pepper, isNoted, triesFrom: 0 }
 }
 
 function unlessOther(error: unknown): void {
@@ -120,17 +114,17 @@ const triesAgainMs = 1000
 
 /** Called at the first request of a configuration. From now on, keys are made under its pepper, so where no key is, it is noted. */
 function take(parts: AuthParts): void {
-  const { using, claim } = parts
-  using.claim = claim
+  const { gateway, claim } = parts
+  inUse(gateway).claim = claim
   if (!claim.isNoted) note(parts, undefined)
 }
 
 /** Called with the id of the key that was valid, if one was: a request may outlive the configuration that it began with. */
 function provePepper(parts: AuthParts, keyId: string | undefined): void {
-  const { using, claim } = parts
-  if (!keyId) return
+  const { gateway, claim } = parts
   const nowMs = performance.now()
-  if (using.claim !== claim || claim.isNoted || nowMs < claim.triesFrom) return
+  if (!keyId || claim.isNoted || nowMs < claim.triesFrom) return
+  if (inUse(gateway).claim !== claim) return
   claim.provenBy ??= keyId
   claim.triesFrom = nowMs + triesAgainMs
   note(parts, keyId)
@@ -158,7 +152,6 @@ function needsKey(route: Route): boolean {
 
 interface AuthParts {
   readonly gateway: Gateway
-  readonly using: PepperInUse
   readonly claim: PepperClaim
   readonly readKey: ReturnType<typeof keyReader>
   readonly guard: Guard

@@ -1,24 +1,41 @@
 import t from 'tap'
+import type { Test } from 'tap'
 import { claimPepper } from '../../src/accounts/pepper.ts'
 import { z } from '../../src/config/schema.ts'
 import type { Plugin } from '../../src/plugin.ts'
 import { keys } from '../../src/redis/keys.ts'
 import { startPortal } from '../fixtures/account-page.ts'
+import { startBackend } from '../fixtures/backend.ts'
+import { chat } from '../fixtures/backend-model.ts'
+import { Gate } from '../fixtures/gate.ts'
 import { startGateway } from '../fixtures/gateway.ts'
 import type { InProcess } from '../fixtures/gateway.ts'
 import { connectLink } from '../fixtures/ledger.ts'
+import { ask } from '../fixtures/money.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { until } from '../fixtures/until.ts'
 
 const yamlOf = (pepper: string, more = '') => `
 models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }
-plugins: { auth: { pepper: '${pepper}' } }
+plugins:
+  auth: { pepper: '${pepper}' }
 ${more}`
 const other = /plugins\.auth\.pepper is not the one under which the keys in this Redis are made/
 
 async function balanceStatus(gateway: InProcess, key: string): Promise<number> {
   const { status } = await gateway.call('/api/billing/balance', key)
   return status
+}
+
+/** A Redis as a version leaves it that notes nothing, with a key under `cayenne`. */
+async function startUnnoted(t: Test) {
+  const redis = await startRedis(t)
+  const { client } = await connectLink(t, redis.socket)
+  const gateway = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
+  const account = await gateway.account(1000)
+  await gateway.close()
+  await client.del(keys.pepper)
+  return { redis, client, ...account }
 }
 
 t.test('with another pepper, a gateway does not start, and does not reload', async (t) => {
@@ -69,13 +86,7 @@ t.test('when the operator gives up all keys, another one is taken', async (t) =>
 t.test(
   'where there are keys and nothing is noted, a key proves which pepper is right',
   async (t) => {
-    const redis = await startRedis(t)
-    const { client } = await connectLink(t, redis.socket)
-    const first = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
-    const { key } = await first.account(10)
-    await first.close()
-    // As an earlier version leaves it.
-    await client.del(keys.pepper)
+    const { redis, client, key } = await startUnnoted(t)
     const wrong = await startGateway(t, { redis, yaml: yamlOf('chili') })
     t.equal(await balanceStatus(wrong, key), 401)
     t.equal(await client.get(keys.pepper), null, 'a wrong one is not noted')
@@ -87,13 +98,7 @@ t.test(
 )
 
 t.test('a key of the playground proves nothing: a wrong gateway makes it, too', async (t) => {
-  const redis = await startRedis(t)
-  const { client } = await connectLink(t, redis.socket)
-  const first = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
-  const { id, key } = await first.account(10)
-  await first.close()
-  // As an earlier version leaves it.
-  await client.del(keys.pepper)
+  const { redis, client, id, key } = await startUnnoted(t)
   // Without a pepper.
   const wrong = await startPortal(t, { redis })
   const { body } = await (await wrong.enter(id)).call('POST playground-key')
@@ -143,13 +148,7 @@ t.test('while Redis is away, only a reload with the same pepper goes through', a
 })
 
 t.test('what could not be noted at the start is noted before another one is taken', async (t) => {
-  const redis = await startRedis(t)
-  const { client } = await connectLink(t, redis.socket)
-  const gateway = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
-  const { key } = await gateway.account(10)
-  await gateway.close()
-  // As after an upgrade from a version that notes nothing, whose Redis is full.
-  await client.del(keys.pepper)
+  const { redis, client, key } = await startUnnoted(t)
   await client.config('SET', 'maxmemory', '1')
   const again = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
   t.match(again.log.join(''), /Redis does not know yet which pepper its keys have/)
@@ -193,26 +192,16 @@ const picky: Plugin = {
     return {}
   },
 }
-const pickyYaml = (pepper: string, refuse: boolean, more = '') => `
-models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }
-plugins: { auth: { pepper: '${pepper}' }, picky: { refuse: ${refuse} } }
-${more}`
+const refused = '  picky: { refuse: true }'
 
 t.test('a reload that another mistake stops is none for the pepper either', async (t) => {
-  const redis = await startRedis(t)
-  const { client } = await connectLink(t, redis.socket)
-  const before = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
-  const { key } = await before.account(10)
-  await before.close()
-  // As an earlier version leaves it.
-  await client.del(keys.pepper)
-  const own = { redis, ownPlugins: [picky] }
-  const gateway = await startGateway(t, { ...own, yaml: pickyYaml('cayenne', false) })
-  await gateway.rewrite(pickyYaml('chili', true))
+  const { redis, client, key } = await startUnnoted(t)
+  const gateway = await startGateway(t, { redis, ownPlugins: [picky], yaml: yamlOf('cayenne') })
+  await gateway.rewrite(yamlOf('chili', refused))
   await t.rejects(gateway.gateway.reload('test'), { message: /another mistake/ })
   t.equal(await balanceStatus(gateway, key), 200)
   await until(async () => (await client.exists(keys.pepper)) === 1)
-  await gateway.rewrite(pickyYaml('chili', false))
+  await gateway.rewrite(yamlOf('chili'))
   await t.rejects(
     gateway.gateway.reload('test'),
     { message: other },
@@ -224,14 +213,13 @@ t.test('a reload that another mistake stops is none for the pepper either', asyn
 t.test('nor does it note its pepper: the gateway makes keys of the one before', async (t) => {
   const redis = await startRedis(t)
   const { client } = await connectLink(t, redis.socket)
-  const own = { redis, ownPlugins: [picky] }
-  const gateway = await startGateway(t, { ...own, yaml: pickyYaml('cayenne', false) })
+  const gateway = await startGateway(t, { redis, ownPlugins: [picky], yaml: yamlOf('cayenne') })
   await client.del(keys.pepper)
-  await gateway.rewrite(pickyYaml('chili', true))
+  await gateway.rewrite(yamlOf('chili', refused))
   await t.rejects(gateway.gateway.reload('test'), { message: /another mistake/ })
   t.equal(await client.exists(keys.pepper), 0)
   await redis.stop()
-  await gateway.rewrite(pickyYaml('cayenne', false, 'limits: { heartbeat: 20s }'))
+  await gateway.rewrite(yamlOf('cayenne', 'limits: { heartbeat: 20s }'))
   t.match(await gateway.gateway.reload('test'), [{ path: ['limits', 'heartbeat'] }])
 })
 
@@ -249,12 +237,7 @@ t.test('where there is no key, the first request after a reload notes the pepper
 })
 
 t.test('what Redis could not note when a key proved it, a later key notes', async (t) => {
-  const redis = await startRedis(t)
-  const { client } = await connectLink(t, redis.socket)
-  const before = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
-  const { key } = await before.account(10)
-  await before.close()
-  await client.del(keys.pepper)
+  const { redis, client, key } = await startUnnoted(t)
   const gateway = await startGateway(t, { redis, yaml: yamlOf('cayenne') })
   await client.call('ACL', 'SETUSER', 'default', '-set')
   t.equal(await balanceStatus(gateway, key), 200)
@@ -266,6 +249,26 @@ t.test('what Redis could not note when a key proved it, a later key notes', asyn
     await balanceStatus(gateway, key)
     return (await client.exists(keys.pepper)) === 1
   })
+})
+
+t.test('a request that outlives its pepper does not have it noted', async (t) => {
+  const { redis, client, id, key } = await startUnnoted(t)
+  const gate = new Gate()
+  const backend = await startBackend(t, chat({ chunks: 1, gate }))
+  const slow = `models: { slow: { targets: [{ url: '${backend.url}' }] } }`
+  const yaml = (pepper: string) => yamlOf(pepper).replace(/^models: .*$/m, slow)
+  const gateway = await startGateway(t, { redis, yaml: yaml('cayenne') })
+  const asked = gateway.call('/v1/chat/completions', key, { ...ask(1, false), model: 'slow' })
+  await backend.request(0)
+  await gateway.rewrite(yaml('chili'))
+  await gateway.gateway.reload('test')
+  const { key: newKey } = await gateway.keyFor(id)
+  gate.open()
+  t.equal((await asked).status, 200)
+  await until(() => gateway.log.some((line) => line.includes('"route":"/v1/chat/completions"')))
+  t.equal(await balanceStatus(gateway, newKey), 200)
+  await until(async () => (await client.exists(keys.pepper)) === 1)
+  t.ok(await startGateway(t, { redis, yaml: yaml('chili') }))
 })
 
 t.test('a start does not wait for a Redis that will never tell', async (t) => {
