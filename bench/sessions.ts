@@ -43,11 +43,13 @@ interface Kind {
 }
 
 async function measured(one: Tollgate, kind: Kind): Promise<Cost> {
+  const paths = kind.readers > 0 ? await newSessions(one.aim.port, kind.streams) : []
+  // Its memory has no connections by which sessions were made.
   await one.restart()
   const pids = one.pids()
   await wait(1000)
   const empty = rssBytes(pids)
-  await opened(one, kind)
+  await opened(one, kind, paths)
   await wait(warmUpMs)
   const before = await reading(pids)
   await wait(measureMs)
@@ -72,7 +74,11 @@ async function measured(one: Tollgate, kind: Kind): Promise<Cost> {
   }
 }
 
-async function opened({ aim }: Tollgate, { streams, everyMs, readers }: Kind): Promise<void> {
+async function opened(
+  { aim }: Tollgate,
+  { streams, everyMs, readers }: Kind,
+  paths: readonly string[],
+): Promise<void> {
   const user = `e900000000/${everyMs}`
   if (readers === 0) {
     const order = { kind: 'open', aim, streams, perSecond: 200, user } as const
@@ -80,14 +86,17 @@ async function opened({ aim }: Tollgate, { streams, everyMs, readers }: Kind): P
     if (report.failures > 0) throw new Error(report.failure)
     return
   }
-  const paths = await Promise.all(
-    Array.from({ length: streams }, async () => `${await newSession(aim.port)}/messages`),
-  )
   const content = 'Tell me about the rain on the roof of the old mill. '.repeat(16)
   const body = JSON.stringify({ content, max_tokens: 1_000_000, user })
   const order = { kind: 'open', port: aim.port, key, paths, readers, body } as const
   const report = await ask<SessionReport>(sessionLoad, order satisfies SessionOrder)
   if (report.failures > 0) throw new Error(report.failure)
+}
+
+async function newSessions(port: number, count: number): Promise<readonly string[]> {
+  const paths: string[] = []
+  for (let n = 0; n < count; n++) paths.push(`${await newSession(port)}/messages`)
+  return paths
 }
 
 async function newSession(port: number): Promise<string> {
