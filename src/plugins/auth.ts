@@ -76,7 +76,7 @@ interface PepperClaim {
   readonly pepper: string
   /** Redis knows it. */
   isNoted: boolean
-  /** The id of a key that was valid under it: the newest that has proven it, or else the first, which may be one of the playground. */
+  /** The id of the newest key that has proven it. */
   provenBy?: string | undefined
   /** Before this time (`performance.now()`), no valid key has it noted. */
   triesFrom: number
@@ -125,7 +125,6 @@ function provePepper(parts: AuthParts, keyId: string | undefined): void {
   const nowMs = performance.now()
   if (!keyId || claim.isNoted || nowMs < claim.triesFrom) return
   if (inUse(gateway).claim !== claim) return
-  claim.provenBy ??= keyId
   claim.triesFrom = nowMs + triesAgainMs
   note(parts, keyId)
 }

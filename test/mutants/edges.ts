@@ -290,6 +290,14 @@ export const edgeMutants: readonly Mutant[] = [
     'await asked(client.del(claim))',
   ),
   one('plugins/auth.ts', 'return 1 + Math.floor(bodyBytes / 2 ** 20)', 'return 1'),
+  one('plugins/auth.ts', 'if (inUse(gateway).claim !== claim) return', '', 'accounts/pepper.ts'),
+  one('accounts/pepper.ts', 'if (isLook) return false', ''),
+  one(
+    'accounts/pepper.ts',
+    'if (provenBy !== undefined && (await redis.hexists(keys.keyIds, provenBy))) {',
+    'if (provenBy !== undefined) {',
+  ),
+  one('accounts/pepper.ts', 'if (theirs !== null && theirs !== ours) throw new OtherPepper()', ''),
   one(
     'plugins/auth.ts',
     'x.proof ??= gateway.ledger.identify(x.caller)',
