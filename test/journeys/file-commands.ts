@@ -19,11 +19,16 @@ async function open(t: Test) {
   monitor.on('monitor', (_time: string, words: readonly string[], source: string) => {
     seen.push({ source, words })
   })
+  // What Redis carried out is told to the monitor in its order, but may reach it after the answer has reached the caller.
+  const allSeen = async (mark: string) => {
+    await client.echo(mark)
+    await until(() => seen.some(({ words }) => words[1] === mark))
+  }
   const flightsOf = async (work: () => Promise<unknown>) => {
+    await allSeen('begin')
     seen.length = 0
     await work()
-    await client.echo('done')
-    await until(() => seen.some(({ words }) => words[1] === 'done'))
+    await allSeen('end')
     const flights: { isOurs: boolean; names: string[] }[] = []
     for (const { source, words } of seen) {
       const name = (words[0] ?? '').toLowerCase()
