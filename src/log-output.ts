@@ -17,6 +17,8 @@ export interface LogOutput {
   write(line: string): void
   /** The number of lines that were never written. */
   readonly dropped: number
+  /** Bytes that were written and that the reader has not taken yet. */
+  readonly waiting: number
   /** Writes the lines that are left, if that can be done soon. Never rejects. */
   close(): Promise<void>
 }
@@ -50,6 +52,9 @@ export function openLogOutput(fd = 1): LogOutput {
   return {
     get dropped() {
       return dropped
+    },
+    get waiting() {
+      return opened?.writableLength ?? 0
     },
     write(line) {
       if (opened && opened.writableLength > waitingBytes) return void dropped++

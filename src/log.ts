@@ -19,6 +19,8 @@ export interface Log {
   forward(lines: string): void
   /** The number of lines that were dropped because their reader did not take them. */
   readonly dropped: number
+  /** Bytes that their reader has not taken yet. */
+  readonly waiting: number
   /** Writes the buffered lines, if that can be done soon. */
   close(): Promise<void>
 }
@@ -69,6 +71,9 @@ export function createLog({ secrets = [], ...options }: LogOptions): Log {
     },
     get dropped() {
       return output?.dropped ?? 0
+    },
+    get waiting() {
+      return output?.waiting ?? 0
     },
     close: async () => output?.close(),
   }

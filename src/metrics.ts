@@ -172,6 +172,7 @@ export function createMetrics(version: string) {
       'log_lines_dropped_total',
       'Log lines dropped because stdout was not read in time.',
     ),
+    logWaiting: gauge('log_waiting_bytes', 'Bytes of log that stdout has not taken yet.'),
     streamsOpen: gauge('streams_open', 'Streams being written.', 'kind'),
     readersDropped: counter(
       'readers_dropped_total',

@@ -27,6 +27,7 @@ export function watchGauges(
   const look = () => {
     metrics.logLinesDropped.inc(log.dropped - dropped)
     dropped = log.dropped
+    metrics.logWaiting.set(log.waiting)
     metrics.holdsOpen.set(ledger.holdsOpen)
     metrics.writesOpen.set(ledger.writesOpen)
     metrics.spoolEntries.set(ledger.spool.size)

@@ -92,7 +92,7 @@ function checkFlush(model: Block, path: Path, limits: Block): readonly SchemaFin
 
 const literalKey = 'is not replaced: ${…} works in values only; write the name itself'
 /** The paths that OpenAI's API has after its base URL. */
-const operation = /\/(chat\/completions|completions|embeddings|rerank|models)\/?$/
+const operation = /\/(chat\/completions|completions|embeddings|rerank|moderations|models)\/?$/
 
 function checkTarget(target: unknown, path: Path): readonly SchemaFinding[] {
   if (!isBlock(target)) return []

@@ -82,6 +82,7 @@ const normal: Readonly<Record<string, string>> = {
   [plain('nodejs_eventloop_lag_p99_seconds')]: steady(0.02),
   [plain('tollgate_config_reload_ok')]: steady(1),
   [plain('tollgate_log_lines_dropped_total')]: rising(0),
+  [plain('tollgate_log_waiting_bytes')]: blinking,
   [plain('tollgate_redis_up')]: steady(1),
   [plain('tollgate_ledger_writes_open')]: blinking,
   [plain('tollgate_spool_unwritten_entries')]: steady(0),

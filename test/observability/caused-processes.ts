@@ -78,12 +78,26 @@ t.test('a process without descriptors, log, and then killed and killed', needsLi
   const setup = { yaml: nowhere, redis, ...limited }
   const gateway = await spawnGateway(t, setup)
   const before = await scrape(gateway)
+  const logSome = (lines: number) =>
+    Promise.all(
+      Array.from({ length: lines }, async () =>
+        (await gateway.call('/v1/models', 'nobody')).text(),
+      ),
+    )
+  gateway.child.stdout?.pause()
+  await until(async () => {
+    await logSome(50)
+    return (await metricOf(gateway, 'tollgate_log_waiting_bytes')) > 0
+  })
+  await fires(t, 'TollgateLogNotRead', { before, after: [await scrape(gateway)], within: 6 })
+  gateway.child.stdout?.resume()
+
   await openMany(t, gateway, 1)
   await fires(t, 'TollgateFewFiles', { before, after: [await scrape(gateway)], within: 6 })
 
   gateway.child.stdout?.destroy()
   await until(async () => {
-    await (await gateway.call('/v1/models', 'nobody')).text()
+    await logSome(1)
     return (await metricOf(gateway, 'tollgate_log_lines_dropped_total')) > 0
   })
   await fires(t, 'TollgateLogDropped', { before, after: [await scrape(gateway)], within: 1 })
