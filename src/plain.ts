@@ -14,6 +14,7 @@ export const reaches = [
   'start-garbage',
   'token-tables',
   'write-queue',
+  'young-commands',
 ] as const
 
 export type Reach = (typeof reaches)[number]

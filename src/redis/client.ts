@@ -2,11 +2,12 @@
 // that may have run, and none queues one while its server is away.
 
 import { isIP } from 'node:net'
-import { Cluster, Redis as Single } from 'ioredis'
+import { Cluster, Command, Redis as Single } from 'ioredis'
 import type { ClusterOptions, RedisOptions } from 'ioredis'
 import type { RedisConfig, RedisLogin } from '../config/config.ts'
 import type { RedisOutage } from './outage.ts'
 import { hostPort } from './server-kind.ts'
+import { keepYoung } from './young-commands.ts'
 
 /** Whatever serves the commands. */
 export type Redis = Single | Cluster
@@ -32,6 +33,8 @@ Single.prototype.disconnect = function (this: Single, reconnect) {
   stream?.on('error', () => undefined)
   disconnect.call(this, reconnect)
 }
+
+keepYoung(Command)
 
 /** Connects when it is told to. */
 export function createClient(config: RedisConfig, options: ClientOptions): Redis {

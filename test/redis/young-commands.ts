@@ -1,0 +1,39 @@
+// src/redis/young-commands.ts: a script's command ends as every other command of ioredis does, by its reply, by an error of
+// Redis, by time and by a lost connection, and gives it the same forms of words. What stays in memory is measured in
+// test/journeys/old-space.ts.
+
+import t from 'tap'
+import { bothWays } from '../fixtures/both-ways.ts'
+import { connectLink } from '../fixtures/ledger.ts'
+import { startRedis } from '../fixtures/redis-server.ts'
+import { soon } from '../fixtures/until.ts'
+
+const test = bothWays(t, 'young-commands')
+const echo = 'return { KEYS[1], ARGV[1], #ARGV[2], 7, false, { ARGV[3] } }'
+
+test('a script gets its words, and its reply comes as text and numbers', async (t) => {
+  const { socket } = await startRedis(t)
+  const { client } = await connectLink(t, socket)
+  const sha = String(await client.script('LOAD', echo))
+  const bytes = Buffer.from([0xff, 0, 0xc3, 0x28])
+  for (const text of ['plain', 'ä\r\n$5', '']) {
+    const reply = await client.evalsha(sha, 1, 'key', text, bytes, 12)
+    t.strictSame(reply, ['key', text, 4, 7, null, ['12']])
+  }
+})
+
+test('an error of Redis, silence and a lost connection reject', async (t) => {
+  const redis = await startRedis(t)
+  const { client } = await connectLink(t, redis.socket, 150)
+  const unknown = client.evalsha('0'.repeat(40), 0)
+  await t.rejects(unknown, { name: 'ReplyError', message: /^NOSCRIPT/ })
+  const sha = String(await client.script('LOAD', "return redis.error_reply('MINE it is')"))
+  await t.rejects(client.evalsha(sha, 0), { name: 'ReplyError', message: 'MINE it is' })
+  process.kill(redis.pid, 'SIGSTOP')
+  await t.rejects(soon(client.evalsha(sha, 0)), { message: 'Command timed out' })
+  const lost = client.evalsha(sha, 0)
+  client.disconnect()
+  await t.rejects(soon(lost), { message: /Connection is closed/ })
+  process.kill(redis.pid, 'SIGCONT')
+  await t.rejects(client.evalsha(sha, 0), { message: /closed|writeable/ })
+})
