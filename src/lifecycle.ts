@@ -56,11 +56,13 @@ export async function live(x: Exchange, wire: Wire, life: Life): Promise<void> {
       if (admitting) await admitting
       answer = await life.serve(run)
     }
-    // A generation calls `run.finish` itself before its last byte, with its own outcome: then these calls do nothing.
-    if ('body' in answer) await run.finish(plainOutcome(answer.status, wire.left))
+    // An answer with a body is sent as one piece; a download or an event stream has none and is written as it comes: it is
+    // finished only when the client has taken all of it. A generation calls `run.finish` itself before its last byte, with
+    // its own outcome: then these calls do nothing.
+    const isWhole = 'body' in answer
+    if (isWhole) await run.finish(plainOutcome(answer.status, wire.left))
     await wire.send(answer)
-    // A download, or a stream that is only read, is finished only when the client has taken all of it.
-    const isTaken = !('body' in answer) && !wire.left
+    const isTaken = !isWhole && !wire.left
     if (isTaken) await run.finish(plainOutcome(answer.status, false))
   } catch (thrown) {
     // The exchange is not settled before its generation ends, even if its answer was cut off.

@@ -5,6 +5,7 @@
 
 import { drivers } from '../store/drivers.ts'
 import type { Config, Model, Plan } from './config.ts'
+import { endpoints } from './endpoints.ts'
 import type { SchemaFinding } from './explain.ts'
 import { defaultAdmin, defaultPort, parseHostPort } from './host-port.ts'
 import { defaultContextWindow } from './model-keys.ts'
@@ -91,8 +92,9 @@ function checkFlush(model: Block, path: Path, limits: Block): readonly SchemaFin
 }
 
 const literalKey = 'is not replaced: ${…} works in values only; write the name itself'
-/** The paths that OpenAI's API has after its base URL. */
-const operation = /\/(chat\/completions|completions|embeddings|rerank|moderations|models)\/?$/
+/** What is added to a target's URL. */
+const operations = [...endpoints.map(({ path }) => path), '/models']
+const operation = new RegExp(`(${operations.join('|')})/?$`)
 
 function checkTarget(target: unknown, path: Path): readonly SchemaFinding[] {
   if (!isBlock(target)) return []

@@ -96,6 +96,7 @@ export class Admission {
   async #hold(request: AdmitRequest): Promise<Hold> {
     const call = admitCall(request)
     const first = await this.#ask(request, call)
+    // The previous request of this client may have been settled meanwhile.
     const mayPassNow = first.word !== 'ok' && first.mayPassNow
     const answer = mayPassNow ? await this.#ask(request, call) : first
     if (answer.owed > 0) this.#options.onOwing(request.ref)
@@ -119,7 +120,7 @@ export class Admission {
     if (answer.word === 'ok') hold.extended(answer)
     else if (answer.word === 'account_suspended') hold.stop(answer.word)
     else if (!(await this.openAgain(hold))) hold.stop('lost')
-    // A hold that was opened again was not extended: its stream may ask once more. A stopped stream asks no more.
+    // A hold that was opened again has not grown, so its stream may ask once more. What a stopped one is told does not matter.
     return answer.word !== 'ok' || answer.available > 0
   }
 
@@ -143,8 +144,8 @@ export class Admission {
     let isReaped = false
     let isRenewed = false
     for (let round = 0; round < maxRounds; round++) {
-      const done = `${leaseMs} ${isReaped ? 1 : 0} ${isRenewed ? 1 : 0}`
-      const args = [done, ...call.words(this.#contextOf(ref))]
+      const state = `${leaseMs} ${isReaped ? 1 : 0} ${isRenewed ? 1 : 0}`
+      const args = [state, ...call.words(this.#contextOf(ref))]
       const reply = await scripts.run(call.script, names, args)
       if (isAnswer<Script>(reply)) return call.read(reply)
       if (reply.word === 'reap') {

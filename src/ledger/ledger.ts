@@ -155,10 +155,11 @@ function partsOf(options: LedgerOptions, spool: Spool) {
     scripts,
     leaseMs,
     isUp: () => link.up,
+    // Called only for holds, which `admission` below makes.
     openAgain: async (hold) => {
       if (!(await admission.openAgain(hold))) hold.stop('lost')
     },
-    onTick: upkeep({ link, outbox, spool, connected }),
+    onTick: eachTick({ link, outbox, spool, connected }),
   })
   const recover = recovery({ scripts, leases, outbox })
   const gate = createGate(link, { onProblem, connected, recover })
@@ -212,7 +213,7 @@ function recovery({ scripts, leases, outbox }: RecoveryOptions): () => Promise<v
   }
 }
 
-interface UpkeepOptions {
+interface TickOptions {
   readonly link: ScriptLink
   readonly outbox: Outbox
   readonly spool: Spool
@@ -220,7 +221,7 @@ interface UpkeepOptions {
 }
 
 /** What is done after each round of checkpoints. */
-function upkeep({ link, outbox, spool, connected }: UpkeepOptions): () => Promise<void> {
+function eachTick({ link, outbox, spool, connected }: TickOptions): () => Promise<void> {
   let last = performance.now()
   return async () => {
     await spool.retry()

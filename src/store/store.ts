@@ -26,14 +26,14 @@ export interface ObjectStore {
   list(prefix: string): Promise<string[]>
   /** Names of puts that are under way or were cut short, once for each of them, sorted. */
   unfinished(prefix: string): Promise<string[]>
-  /** S3 only: a URL that serves the object, with these headers, to whoever has it. */
+  /** Where the store has such URLs: one that serves the object, with these headers, to whoever has it. */
   presign?(name: string, options: PresignOptions): Promise<string>
   close(): Promise<void>
 }
 
 export interface PutOptions {
   readonly signal?: AbortSignal
-  /** The disk store refuses with `storage_unavailable` once less is free than it keeps for others. */
+  /** Refuse with `storage_unavailable` once less is free than the store keeps for others. */
   readonly leavesReserve?: boolean
 }
 

@@ -299,7 +299,7 @@ export const mutants: readonly Mutant[] = [
   ),
   lua(
     'settle',
-    'if number(of_key[1]) == minute and correction ~= 0 then',
+    'if number(key_minute) == minute and correction ~= 0 then',
     'if correction ~= 0 then',
     limits,
   ),

@@ -123,7 +123,7 @@ export const windowMutants: readonly Mutant[] = [
     '',
     budgets,
   ),
-  lua('settle', 'hold_windows.account.since = of_account and of_account.since', '', budgets),
+  lua('settle', 'hold_windows.account.since = window and window.since', '', budgets),
   lua('admit', 'take_budgets(account, budgets, amount)', '', budgets),
   lua(
     'extend',

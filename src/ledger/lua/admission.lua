@@ -37,8 +37,8 @@ local function touch_key(key_name, key, now)
 end
 
 -- Whether renew.lua has something to do. A call of renew.lua that changes nothing would cost the request two round trips.
--- If open holds have kept renew.lua from taking back as much as it should, the allowance has the plan ''. Then, until the
--- window of the allowance ends, this is true only when renew.lua can take something back now, or has tokens to give.
+-- When open holds keep renew.lua from taking back as much as it should, it writes '' as the allowance's plan. Then, until
+-- the window of the allowance ends, this is true only when renew.lua can take something back now, or has tokens to give.
 local function needs_renewal(account, offer, now)
   local tokens = tonumber(match(offer, '^%d+'))
   local left, used, ends, plan = match(account.allowance_text or '', '^(%d+) (%d+) (%d+) (.*)$')

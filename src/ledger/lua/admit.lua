@@ -6,7 +6,7 @@
 --         call, else 0;
 --       2 scope;
 --       3 `<hold id> <wanted> <min> <tokens that the limit a minute counts> <the fewest that suffice> <shares>`;
---         beyond `min`, a hold takes no more than a share of what is available; while the account owes something, a
+--         beyond `min`, a hold takes no more than a share of what is available (that ÷ `shares`); while the account owes something, a
 --         request that wants more than 0 is refused, and a hold that is opened again or made in shadow mode gets 0;
 --       4 `<1 = the plan allows the model> <requests a minute> <tokens a minute> <concurrency> <plan>`, - = no limit;
 --       5 model id; 6 model percent-encoded and meta, as the hold keeps them: the meta says if this is shadow mode;
@@ -19,7 +19,7 @@
 --          the error code with which shadow mode would have refused, else '';
 --          what was available before this hold; 1 = the key has limits of requests or tokens of its own
 --      | reap, now: reap.lua has to be called first | renew, now: renew.lua has to be called first
---      | plan, now, actual | windows, now: Redis' time is not in the window of 8 that is needed
+--      | plan, now, actual | windows, now: Redis' time is outside the window of ARGV 8 that is needed
 --      | <error code>, now, limit of requests, remaining, limit of tokens, remaining, which, available,
 --          account id, key id, what the account owes, the lower token limit, when the budget is renewed (0 = it is
 --          not a budget), 1 = something is held. For an unknown key: <error code>, now, and no more.
@@ -105,7 +105,7 @@ local available = math.min(available_to_all, budgets.left)
 -- Which limit is reached, or what is too little.
 local short, which, renews_at = nil, '', 0
 if is_reopening then
-  short = nil
+  -- A hold that is opened again was admitted before.
 elseif counted > most_tokens then
   short = 'invalid_parameter'
 elseif (rpm and requests_used + 1 > rpm) or (key.rpm and key.requests + 1 > key.rpm) then
@@ -133,7 +133,7 @@ local charged = number(match(mark or '', '^r (%d+)'))
 if is_reopening then wanted = math.max(0, wanted - charged) end
 local amount = math.min(wanted, available, math.max(min, math.floor(available / shares)))
 local is_refused = short ~= nil and not is_excused
--- The expired holds that are left may have what this one needs.
+-- The expired holds that are left may have what this one needs. But a hold that is open already keeps its amount.
 if reaped == '1' and not is_open and has_expired(now, lease) then
   local may_help = short == 'insufficient_balance' or short == 'budget_exceeded'
     or short == 'concurrency_limit_exceeded'

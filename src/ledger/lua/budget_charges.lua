@@ -1,10 +1,12 @@
 -- Purpose: what a charge takes of budgets, and what a hold gives back to them when it ends. Stands after windows. A
 -- function named book_ writes nothing: all checks precede all writes.
 
--- Books the end of a hold in the newest window of a budget. `part` is what the hold's text says of this budget. If the
--- newest window is the one that the hold names, the hold's tokens in it (`held` - `part.tokens`) are replaced by the
--- charge's (`due` - `part.tokens`); neither counts below 0. If the newest window is a later one, it gets only what the
--- charge is above the hold (`due` - `held`). Returns what the charge counts in the newest window.
+-- Books the end of a hold in the newest window of a budget. `held` is what the hold had, `due` what is charged for it, and
+-- `part` what the hold's text says of this budget; `part.tokens` had the hold before its window began. In the window that
+-- the hold names, the hold's tokens (`held` - `part.tokens`) are replaced by the charge's (`due` - `part.tokens`): a hold of
+-- 100, of which 30 are older than the window, counted 70 in it, and with a charge of 80 it counts 50. A later window
+-- gets only what the charge is above the hold (`due` - `held`). Nothing counts below 0. Returns what the charge counts in
+-- the newest window.
 local function book_in(account, part, held, due)
   local field = part.field
   local window = part.since and read_window(account, field)
@@ -38,28 +40,29 @@ local function counted_text(counts)
   return counts_text(counts)
 end
 
--- Books in the budgets that a hold of `held` tokens has ended and was charged `due`. `counted` is the text of what
--- reapings of the same hold have counted. Returns `counted` with this charge's counts added; if `due` is below 0, returns
--- `counted` as it was.
-local function book_budgets(account, charge, hold_windows, held, due, counted)
+-- Books in the budgets that a hold of `held` tokens has ended and was charged `due`. `of_reapings` is the text of what
+-- reapings of the same hold have counted. Returns that text with this charge's counts added; if `due` is below 0, returns
+-- it as it was.
+local function book_budgets(account, charge, hold_windows, held, due, of_reapings)
   local counts = hold_windows and {
     account = book_in(account, hold_windows.account, held, due),
     key = book_in(account, hold_windows.key, held, due),
   }
-  local before = read_counts(counted)
+  local reaped = read_counts(of_reapings)
   -- Only a settlement can have `due` below 0, and settle.lua does not use what this function returns.
-  if due < 0 and before then
+  if due < 0 and reaped then
     charge.counted = counted_text({
-      account = book_back(account, before.account, -due), key = book_back(account, before.key, -due),
+      account = book_back(account, reaped.account, -due), key = book_back(account, reaped.key, -due),
     })
-    return counted
+    return of_reapings
   end
   charge.counted = counted_text(counts)
-  if not charge.counted or not before then return charge.counted or counted end
-  -- A correction gives back only to the newest window. So of each part one window is kept: this charge's, if it counted
-  -- anything, with what the reapings counted in the same one; else that of the reapings.
+  if not charge.counted then return of_reapings end
+  if not reaped then return charge.counted end
+  -- A correction gives back only to the newest window. So one window of each budget is kept: if this charge counted anything,
+  -- its window, with what the reapings counted in that same one; else the window of the reapings.
   for _, who in ipairs({ 'account', 'key' }) do
-    local part, old = counts[who], before[who]
+    local part, old = counts[who], reaped[who]
     if part.tokens == 0 then counts[who] = old
     elseif part.since == old.since and part.field == old.field then part.tokens = part.tokens + old.tokens end
   end

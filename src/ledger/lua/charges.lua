@@ -42,8 +42,8 @@ local function book_charge(account, charge, due, before)
   local unwaived = math.min(before.waived, math.max(0, -due))
   if unwaived > 0 then charge.waived = add_waived(account, -unwaived) end
   local rest = due - charge.waived
-  -- A correction may give tokens back: then `paid` is negative, but not below `most_back`. Without this bound, the
-  -- balance could exceed MAX_AMOUNT, if a refund has raised it before.
+  -- A correction may give tokens back: then `paid` is below 0. It gives back no more than the balance lacks of MAX_AMOUNT,
+  -- which may be little when a refund has raised the balance meanwhile.
   local most_back = account.granted - account.spent - MAX_AMOUNT
   local paid = math.max(math.min(rest, available_of(account)), most_back)
   charge.paid, charge.drawn = paid, draw_allowance(account, paid)

@@ -1,14 +1,14 @@
 -- Purpose: makes an open hold larger for a stream that goes on, stores what it has used so far, and renews its lease.
 -- The call names the most that the hold shall have in all: so repeated calls never add more than that.
 -- KEYS: account, hold leases, hold rows, journal, key
--- ARGV: 1 as ARGV 1 of admit, but for its last word, which is not used;
+-- ARGV: 1 `<lease ms> <reaped> <renewed>`, as in every call of an admission; nothing is renewed here;
 --       2 `<hold id> <charge> <prompt> <cached> <completion>`, as at a checkpoint;
 --       3 `<amount in all> <least> <shares>`: one call adds at most an equal share of what is available, or `least` if
 --         that is more. The amount includes what a reaping of this hold has charged;
 --       4 `<start> <end>` of the day, the week and the month that budgets go by
 -- Reply: ok, now, amount in all, what is available besides | gone, now | account_suspended, now
 --      | reap, now: reap.lua has to be called first
---      | windows, now: Redis' time is not in the window of 4 that is needed
+--      | windows, now: Redis' time is outside the window of ARGV 4 that is needed
 
 local key_key, windows = KEYS[5], ARGV[4]
 local lease, reaped = match(ARGV[1], '^(%d+) (%d)')

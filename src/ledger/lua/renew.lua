@@ -5,7 +5,7 @@
 --       2 `<tokens> <every> <1 = the rest of the last one stays>` of its allowance, or `- - 0`, and then
 --         `<start> <end>` of the day, the week and the month, in ms
 -- Reply: ok, now: the allowance is right | plan, now, actual
---      | windows, now: Redis' time is not in the window of 2 that is needed
+--      | windows, now: Redis' time is outside the window of ARGV 2 that is needed
 
 local plan, offer = ARGV[1], ARGV[2]
 local tokens, every, keeps = match(offer, '^(%S+) (%a+) (%d)')

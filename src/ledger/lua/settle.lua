@@ -34,9 +34,10 @@ if not row and not mark and now - made_at(id) > DAY_MS then return { 'late', now
 if not row and call('HEXISTS', account_key, 'written_off') == 1 then return { 'late', now } end
 
 -- What the key's own limits have counted and, without a row, its budget: most settlements need neither.
-local of_key = {}
+local key_minute, key_tokens, key_budget, key_budget_of
 if had_limits == '1' or not row then
-  of_key = call('HMGET', key_key, 'minute', 'tokens', 'budget', 'budget_of')
+  key_minute, key_tokens, key_budget, key_budget_of =
+    unpack(call('HMGET', key_key, 'minute', 'tokens', 'budget', 'budget_of'))
 end
 
 local held, hold_windows = 0, nil
@@ -45,15 +46,15 @@ if row then
   hold_windows = read_hold_windows(row)
 else
   -- Redis has forgotten or reaped the hold: so its charge counts in the newest windows.
-  local budget, key_budget = call('HGET', account_key, 'budget'), of_key[3]
+  local budget = call('HGET', account_key, 'budget')
   if budget or key_budget then
     hold_windows = read_counts(NO_COUNTS)
-    local of_account = budget and budget ~= '' and read_window(account, OF_ACCOUNT)
-    hold_windows.account.since = of_account and of_account.since
-    local field = field_of({ id = key_id, budget = key_budget, budget_of = of_key[4] })
-    local of_its_key = field and read_window(account, field)
+    local window = budget and budget ~= '' and read_window(account, OF_ACCOUNT)
+    hold_windows.account.since = window and window.since
+    local field = field_of({ id = key_id, budget = key_budget, budget_of = key_budget_of })
+    local key_window = field and read_window(account, field)
     hold_windows.key.field = field or hold_windows.key.field
-    hold_windows.key.since = of_its_key and of_its_key.since
+    hold_windows.key.since = key_window and key_window.since
   end
 end
 local before = read_reaped(mark, waived)
@@ -101,8 +102,8 @@ if number(last_minute) == minute and correction ~= 0 then
 end
 add_windows(account, fields)
 write_sums(account, fields)
-if number(of_key[1]) == minute and correction ~= 0 then
-  call('HSET', key_key, 'tokens', int(math.max(0, number(of_key[2]) + correction)))
+if number(key_minute) == minute and correction ~= 0 then
+  call('HSET', key_key, 'tokens', int(math.max(0, number(key_tokens) + correction)))
 end
 local waived_in_all = int(before.waived + charge.waived)
 return { 'ok', now, charged, int(charge.owed), int(account.granted - account.spent), 0, waived_in_all }

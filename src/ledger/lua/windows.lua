@@ -10,8 +10,8 @@
 -- later window, its row names that one. The entry of its charge names the windows in which the charge counts. Row and
 -- entry use five words each, the first two for the account's budget, the others for the key's; `-` = no window:
 -- `<since> <tokens> <since> <tokens> <key id>:<every>`
--- The row of a hold has them in its meta, as `"held":"…"`. There, all tokens of the hold count in the named window,
--- except `tokens`, which the hold had before it began to count in that window. The entry of a charge has them as
+-- The row of a hold has them in its meta, as `"held":"…"`. There, `tokens` is the part of the hold that does not count in
+-- the window, because the hold had it before; all others count in it. The entry of a charge has them as
 -- `budget`. There, `tokens` are what the charge counts in the window; a correction that gives tokens back has a number
 -- below 0.
 

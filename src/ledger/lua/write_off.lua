@@ -17,7 +17,7 @@ account.allowance = read_allowance(account)
 
 -- A deletion makes room, so it goes on when Redis' memory is full.
 write_when_full()
--- Without holds, an account that owes something has nothing.
+-- While no hold is open, an account has a balance or a debt, never both: the adjustment takes the one or pays the other.
 local forgiven = math.min(account.owed, MAX_AMOUNT - account.spent)
 local amount = forgiven - (account.granted - account.spent)
 if amount ~= 0 then

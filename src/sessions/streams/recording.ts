@@ -40,6 +40,7 @@ export class Recording implements StreamOut {
   #next = 0
   /** True when frames are missing between those in Redis and `#pending`: the next append replaces those in Redis. */
   #mustReplace = false
+  /** A snapshot is the text of all words so far: Redis then needs none of the frames that said them. */
   #bytesSinceSnapshot = 0
   #appending: Promise<void> | undefined
   #storingEnd: Promise<boolean> | undefined
@@ -262,6 +263,7 @@ export class Recording implements StreamOut {
       return
     }
     this.#takeBack(seq)
+    // If memory no longer has the frame that Redis needs, Redis cannot go on from those that it has.
     this.#mustReplace = this.#first !== seq
   }
 
