@@ -21,6 +21,20 @@ export interface Rows<T> {
   forget?(ids: readonly string[]): Promise<unknown>
 }
 
+/** The same for rows that are read together with their ids. */
+export interface Flights<T> extends Pick<Rows<T>, 'ref'> {
+  /** Returns fewer rows than ids when the next row has no room, but always at least one that exists. */
+  fly(wanted: Members, room: number): Promise<Flight<T>>
+  /** Called with ids whose rows are gone. */
+  forget(ids: readonly string[]): Promise<unknown>
+}
+
+export interface Flight<T> {
+  readonly ids: readonly string[]
+  /** In the order of the ids. */
+  readonly rows: readonly Row<T>[]
+}
+
 /** `unreadable`: the row exists, but this gateway did not write it. */
 export type Row<T> = { readonly value: T; readonly bytes: number } | 'gone' | 'unreadable'
 
@@ -35,15 +49,26 @@ const pages = new FairTurns(pagesAtOnce)
 /** Waits for its turn, because an account may ask for hundreds of pages at a time. */
 export function readPage<T extends { readonly id: string }>(
   redis: Redis,
-  rows: Rows<T>,
+  { ref, key, read, forget = (ids) => redis.zrem(key, ...ids) }: Rows<T>,
   page: Page,
 ): Promise<List<T>> {
-  return pages.run(rows.ref, () => readNow(redis, rows, page))
+  const fly = async (wanted: Members, room: number): Promise<Flight<T>> => {
+    const ids = await readMembers(redis, key, wanted)
+    return { ids, rows: ids.length > 0 ? await read(ids, room) : [] }
+  }
+  return readFlights({ ref, fly, forget }, page)
+}
+
+/** The same. */
+export function readFlights<T extends { readonly id: string }>(
+  flights: Flights<T>,
+  page: Page,
+): Promise<List<T>> {
+  return pages.run(flights.ref, () => readNow(flights, page))
 }
 
 async function readNow<T extends { readonly id: string }>(
-  redis: Redis,
-  rows: Rows<T>,
+  flights: Flights<T>,
   page: Page,
 ): Promise<List<T>> {
   const direction = directionOf(page)
@@ -51,7 +76,7 @@ async function readNow<T extends { readonly id: string }>(
   let bytes = 0
   let hasMore = false
   const mostAFlight = Math.min(page.limit + 1, rowsAFlight)
-  for await (const row of walk(redis, rows, { ...direction, mostAFlight })) {
+  for await (const row of walk(flights, { ...direction, mostAFlight })) {
     const isCut = row === 'cut'
     const isFull = isCut || data.length === page.limit || bytes + row.bytes > largestPage
     // The first row goes into the page however large it is.
@@ -71,22 +96,20 @@ interface Walk extends Direction {
 
 /** Yields `cut` where rows of a round trip had no room, and goes on with these rows. */
 async function* walk<T>(
-  redis: Redis,
-  { key, read, forget = (gone) => redis.zrem(key, ...gone) }: Rows<T>,
+  { fly, forget }: Flights<T>,
   { cursor, isUpwards, mostAFlight: count }: Walk,
 ) {
   for (;;) {
-    const ids = await readMembers(redis, key, { cursor, isUpwards, count })
+    const { ids, rows } = await fly({ cursor, isUpwards, count }, largestPage)
     if (ids.length === 0) return
-    const found = await read(ids, largestPage)
-    const gone = ids.filter((_id, at) => found[at] === 'gone')
+    const gone = ids.filter((_id, at) => rows[at] === 'gone')
     if (gone.length > 0) await forget(gone)
-    for (const row of found) if (typeof row === 'object') yield row
-    const isCut = found.length < ids.length
+    for (const row of rows) if (typeof row === 'object') yield row
+    const isCut = rows.length < ids.length
     if (isCut) yield 'cut' as const
     const isLast = !isCut && ids.length < count
     if (isLast) return
-    cursor = ids[found.length - 1]
+    cursor = ids[rows.length - 1]
   }
 }
 

@@ -1,6 +1,8 @@
-// The Lua scripts that keep sessions and their messages, as
-// redis/scripts.ts loads them, and the keys that most scripts take.
+// The Lua scripts that keep sessions and their messages, as redis/scripts.ts loads them, and the keys that most scripts
+// take.
 
+import { GatewayError } from '../errors.ts'
+import { isId } from '../ids.ts'
 import { keys } from '../redis/keys.ts'
 import type { ScriptLibrary, Scripts, WordsOf } from '../redis/scripts.ts'
 
@@ -14,7 +16,8 @@ export const sessionScripts = {
     patch: { after, words: ['ok', 'session_not_found', 'storage_quota_exceeded'] },
     remove: { after, words: ['ok', 'session_not_found', 'again'] },
     recent: { after, words: ['ok', 'session_not_found'] },
-    page: { words: ['ok'] },
+    list: { words: ['ok', 'session_not_found'] },
+    row: { words: ['ok', 'session_not_found'] },
     begin: {
       after,
       words: [
@@ -40,6 +43,11 @@ export const sessionScripts = {
 
 export type SessionWords = WordsOf<typeof sessionScripts>
 export type SessionScripts = Scripts<SessionWords>
+
+/** Refuses a malformed id without asking Redis. */
+export function checkSession(session: string): void {
+  if (!isId('sess', session)) throw new GatewayError('session_not_found')
+}
 
 export function sessionKeys(ref: string, session: string): readonly string[] {
   return [keys.session(ref, session), keys.messageIds(ref, session), keys.messages(ref, session)]

@@ -8,9 +8,12 @@ import { FairTurns } from '../sharing/fair-turns.ts'
 import type { List, Page } from '../http/page.ts'
 import { isId } from '../ids.ts'
 import { keys } from '../redis/keys.ts'
+import { checkSession, sessionKeys } from './library.ts'
 import type { SessionScripts } from './library.ts'
-import { readPage } from '../redis/listing.ts'
-import type { Row } from '../redis/listing.ts'
+import { readFlights } from '../redis/listing.ts'
+import type { Members, Row } from '../redis/listing.ts'
+import { numberAt, textAt } from '../redis/scripts.ts'
+import type { Reply } from '../redis/scripts.ts'
 import { parseStored, toPublic } from './message.ts'
 import type { PublicMessage, StoredMessage } from './message.ts'
 import type { MessagePlace } from './streams/stream-rows.ts'
@@ -34,50 +37,45 @@ export class MessageBook {
   }
 
   /** Throws `session_not_found`. */
-  list(place: SessionPlace, page: Page): Promise<List<PublicMessage>> {
+  async list({ ref, session }: SessionPlace, page: Page): Promise<List<PublicMessage>> {
+    checkSession(session)
     const { redis, scripts } = this.#options
-    const { ref, session } = place
-    const rows = {
-      ref,
-      key: keys.messageIds(ref, session),
-      async read(ids: readonly string[], room: number) {
-        const words = [`${room}`, ...ids]
-        const { values } = await scripts.run('page', [keys.messages(ref, session)], words)
-        return values.slice(2).map((text) => rowOf(String(text), session))
-      },
+    const fly = async ({ cursor = '', isUpwards, count }: Members, room: number) => {
+      const words = [`${isUpwards ? 1 : 0} ${count} ${room}`, cursor]
+      const reply = await scripts.run('list', sessionKeys(ref, session), words)
+      if (reply.word !== 'ok') throw new GatewayError(reply.word)
+      const texts = reply.values.slice(3).map(String)
+      const found = numberAt(reply, 2)
+      const rows = texts.slice(found).map((text) => rowOf(text, session))
+      return { ids: texts.slice(0, found), rows }
     }
-    return this.#inSession(place, () => readPage(redis, rows, page))
+    const ids = keys.messageIds(ref, session)
+    const forget = (gone: readonly string[]) => asked(redis.zrem(ids, ...gone))
+    return readFlights({ ref, fly, forget }, page)
   }
 
   /** Throws `session_not_found` or `message_not_found`, whatever the ids are. */
   async read(place: MessagePlace): Promise<StoredMessage> {
-    const { redis } = this.#options
-    const read = () => this.#ofMessage(place, (key) => redis.hget(key, place.message))
-    const message = parseStored(await this.#reads.run(place.ref, read))
+    const reply = await this.#reads.run(place.ref, () => this.#find(place, true))
+    const message = parseStored(textAt(reply, 3))
     if (!message) throw new GatewayError('message_not_found')
     return message
   }
 
   /** Throws as `read` does, but does not load the message, which may have megabytes. */
   async check(place: MessagePlace): Promise<void> {
-    const { redis } = this.#options
-    const isThere = await this.#ofMessage(place, (key) => redis.hexists(key, place.message))
-    if (!isThere) throw new GatewayError('message_not_found')
+    const reply = await this.#find(place, false)
+    if (numberAt(reply, 2) === 0) throw new GatewayError('message_not_found')
   }
 
-  /** Does not ask for a malformed id. */
-  #ofMessage<T>(place: MessagePlace, ask: (key: string) => Promise<T>): Promise<T | undefined> {
-    const { ref, session, message } = place
-    const key = keys.messages(ref, session)
-    return this.#inSession(place, async () => (isId('msg', message) ? ask(key) : undefined))
-  }
-
-  async #inSession<T>({ ref, session }: SessionPlace, ask: () => Promise<T>): Promise<T> {
-    if (!isId('sess', session)) throw new GatewayError('session_not_found')
-    const isThere = this.#options.redis.exists(keys.session(ref, session))
-    const [there, found] = await asked(Promise.all([isThere, ask()]))
-    if (!there) throw new GatewayError('session_not_found')
-    return found
+  async #find({ ref, session, message }: MessagePlace, takesRow: boolean): Promise<Reply> {
+    checkSession(session)
+    const names = [keys.session(ref, session), keys.messages(ref, session)]
+    // A malformed id may have kilobytes.
+    const words = [isId('msg', message) ? message : '', takesRow ? '1' : '0']
+    const reply = await this.#options.scripts.run('row', names, words)
+    if (reply.word !== 'ok') throw new GatewayError(reply.word)
+    return reply
   }
 }
 

@@ -8,12 +8,12 @@ import type { Claim, ClaimWords } from '../redis/claims.ts'
 import { quotaWords } from '../accounts/plan.ts'
 import type { Quota } from '../accounts/plan.ts'
 import type { List, Page } from '../http/page.ts'
-import { idAfter, isId, newId, secondsOf } from '../ids.ts'
+import { idAfter, newId, secondsOf } from '../ids.ts'
 import { keys } from '../redis/keys.ts'
 import type { Room } from '../accounts/room.ts'
 import { textAt, unavailable } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
-import { sessionKeys, streamKeys } from './library.ts'
+import { checkSession, sessionKeys, streamKeys } from './library.ts'
 import type { SessionScripts } from './library.ts'
 import { readPage } from '../redis/listing.ts'
 import type { Row } from '../redis/listing.ts'
@@ -112,7 +112,7 @@ export class SessionBook {
   }
 
   async read(ref: string, id: string): Promise<Session> {
-    checkId(id)
+    checkSession(id)
     return found(sessionOf(await asked(this.#options.redis.hgetall(keys.session(ref, id)))))
   }
 
@@ -141,7 +141,7 @@ export class SessionBook {
     const { room, scripts } = this.#options
     const changes = Object.entries(textsOf(fields)).flat()
     if (changes.length === 0) return this.read(ref, id)
-    checkId(id)
+    checkSession(id)
     const names = [...sessionKeys(ref, id), keys.storage(ref), keys.account(ref)]
     const words = [`${retentionS(this.#options)} ${quotaWords(quota)}`, ...changes]
     const reply = await room.within(ref, () => scripts.run('patch', names, words))
@@ -155,7 +155,7 @@ export class SessionBook {
    * one. The caller must name all keys of a script, so the ids in them are read first, and again when they have changed.
    */
   async remove(ref: string, id: string): Promise<void> {
-    checkId(id)
+    checkSession(id)
     const { redis, scripts, replayKeepMs } = this.#options
     const rows = [keys.sessions(ref), ...sessionKeys(ref, id), keys.storage(ref)]
     for (;;) {
@@ -199,11 +199,6 @@ function textsOf({ title, model, instructions, metadata }: SessionFields): Recor
 function found(session: Session | undefined): Session {
   if (!session) throw new GatewayError('session_not_found')
   return session
-}
-
-/** Refuses a malformed id without asking Redis. */
-function checkId(id: string): void {
-  if (!isId('sess', id)) throw new GatewayError('session_not_found')
 }
 
 /** Reads HGETALL's answer within the reply of a script: fields and values in turn. */

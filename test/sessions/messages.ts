@@ -43,11 +43,11 @@ t.test('an account that reads a message many times has one copy of it in memory'
   const { id: session } = await book.create(ref, {})
   const message = await addMessage(redis, { ref, session })
   let [reading, most] = [0, 0]
-  const hget = redis.hget.bind(redis)
-  t.intercept(redis, 'hget', {
-    value: async (key: string, field: string) => {
+  const evalsha = redis.evalsha.bind(redis)
+  t.intercept(redis, 'evalsha', {
+    value: async (...args: Parameters<typeof evalsha>) => {
       most = Math.max(most, ++reading)
-      return await hget(key, field).finally(() => reading--)
+      return await evalsha(...args).finally(() => reading--)
     },
   })
   const place = { ref, session, message: message.id }

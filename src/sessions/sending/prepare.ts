@@ -14,7 +14,7 @@ import type { FileRow } from '../../files/file-row.ts'
 import { FairTurns, inTurns } from '../../sharing/fair-turns.ts'
 import type { Effort } from '../../tokens/count-pieces.ts'
 import { parseAhead } from '../../http/json/scan.ts'
-import { idAfter, isId, newId } from '../../ids.ts'
+import { idAfter, newId } from '../../ids.ts'
 import { attach, fill, filesIn, filesOf } from './attachments.ts'
 import type { Attached } from './attachments.ts'
 import { HistoryBuilder, composeBody } from './history.ts'
@@ -23,7 +23,7 @@ import { checkSend } from './parse-send.ts'
 import type { Send } from './parse-send.ts'
 import { textAt } from '../../redis/scripts.ts'
 import type { Reply } from '../../redis/scripts.ts'
-import { sessionKeys } from '../library.ts'
+import { checkSession, sessionKeys } from '../library.ts'
 import type { SessionScripts } from '../library.ts'
 import { parseStored } from '../message.ts'
 import type { NewMessage, StoredMessage } from '../message.ts'
@@ -245,7 +245,7 @@ export async function readContext(
   ref: string,
   session: string,
 ): Promise<Context> {
-  if (!isId('sess', session)) throw new GatewayError('session_not_found')
+  checkSession(session)
   const names = sessionKeys(ref, session)
   const read = async (before: string, bytes: number, takesOne: 0 | 1): Promise<Reply> => {
     const words = [before, `${chunkMessages}`, `${bytes}`, `${takesOne}`]
