@@ -41,7 +41,7 @@ import { connect } from './redis/connect.ts'
 import type { RedisLink } from './redis/connect.ts'
 import { warnOfSettings } from './redis/settings.ts'
 import { SharedPool } from './sharing/shared-pool.ts'
-import { keepBooks, watchGauges } from './upkeep.ts'
+import { keepBooks, restSessions, watchGauges } from './upkeep.ts'
 import { openStore, storeSecrets, uploadMemoryBytes } from './store/drivers.ts'
 
 /** In the order in which their hooks run; `done` runs in reverse. */
@@ -205,7 +205,10 @@ async function openParts(config: Config, { log, undo, version, configNow, role }
   const checks = role?.is === 'supervisor' ? undefined : checksOf(targets, { config, log, undo })
   const parts = { redis, ledger, store, shelf, metrics, log, pools, targets, checks, state }
   watchGauges(parts, undo)
-  if (role?.is !== 'worker') keepBooks({ ...parts, configNow }, undo)
+  if (role?.is !== 'worker') {
+    keepBooks({ ...parts, configNow }, undo)
+    restSessions({ ...parts, configNow }, undo)
+  }
   return parts
 }
 

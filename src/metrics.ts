@@ -183,6 +183,11 @@ export function createMetrics(version: string) {
       'Plugin hooks whose failure did not change the answer.',
       'plugin',
     ),
+    sessionsSlept: counter('sessions_slept_total', 'Sessions whose messages went into the store.'),
+    sessionsWoken: counter(
+      'sessions_woken_total',
+      'Sessions whose messages came back from the store.',
+    ),
     uploadBytes: counter('upload_bytes_total', 'Bytes of files taken from clients.'),
     downloadBytes: counter('download_bytes_total', 'Bytes of files handed to clients.'),
     configReloadOk: state(

@@ -1,14 +1,16 @@
-// What is done at intervals. Each process reads its gauges. One process, for all, archives the journal, sums up what
-// accounts owe and have, and counts those with little left. And what a process tells of itself when it is asked.
+// What is done at intervals. Each process reads its gauges. One process, for all, archives the journal, puts sessions to
+// sleep, sums up what accounts owe and have, and counts those with little left. And what a process tells of itself when it is asked.
 
 import { lowBalance } from './accounts/low-balance.ts'
+import { createScripts, isOutage } from './redis/scripts.ts'
+import { Rounds, restMs } from './sessions/asleep/rounds.ts'
+import { sessionScripts } from './sessions/library.ts'
 import type { Config } from './config/config.ts'
 import type { Condition, Gateway, TargetReport } from './plugin.ts'
-import { isOutage } from './redis/scripts.ts'
 
 type Watched = Pick<Gateway, 'ledger' | 'metrics' | 'redis' | 'log'>
 
-const archiveEveryMs = 3_600_000
+const hourMs = 3_600_000
 const owedEveryMs = 60_000
 
 function createEvery(undo: AsyncDisposableStack) {
@@ -38,7 +40,7 @@ export function watchGauges(
   createEvery(undo)(1000, look)
 }
 
-interface Books extends Watched {
+interface Books extends Watched, Pick<Gateway, 'store'> {
   /** As it is now. */
   readonly configNow: () => Pick<Config, 'plugins'>
 }
@@ -66,13 +68,34 @@ export function keepBooks(
     }, notDone('the balances of all accounts could not be read'))
   }
   readBalances()
-  every(archiveEveryMs, () => {
+  every(hourMs, () => {
     readBalances()
     ledger
       .archive()
       .catch(notDone('the journal could not be archived: the gateway tries again in an hour'))
     ledger.debtors.findAll().catch(unread)
   })
+}
+
+/** For the sessions of all accounts; one process of a gateway does this. Returns what it does every hour. */
+export function restSessions(
+  { redis, store, log, metrics, configNow }: Books,
+  undo: AsyncDisposableStack,
+): () => Promise<void> {
+  const scripts = createScripts({ link: redis, library: sessionScripts })
+  const rounds = new Rounds({ redis: redis.client, scripts, store, log, metrics })
+  undo.defer(() => rounds.close())
+  const round = async () => {
+    try {
+      const { slept, removed } = await rounds.run(restMs(configNow()))
+      if (slept + removed > 0) log.info({ slept, removed }, 'sessions went to sleep in the store')
+    } catch (err) {
+      const what = 'sessions could not go to sleep: the gateway tries again in an hour'
+      if (redis.up && !isOutage(err, redis)) log.warn({ err }, what)
+    }
+  }
+  createEvery(undo)(hourMs, () => void round())
+  return round
 }
 
 /** Of this process alone: whether it can serve, and what is wrong. */

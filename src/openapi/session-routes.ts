@@ -14,8 +14,12 @@ const missing = { session_not_found: '' } as const
 const stream = { 'text/event-stream': ref('Stream event') }
 const streamHeaders = ['Location', 'Content-Location', 'X-Message-Id', 'X-User-Message-Id']
 
+/** Of a session that has rested for `archive_after`. */
+const asleep = { storage_unavailable: ', if the messages are in the store' } as const
+
 const reading = {
   ...missing,
+  ...asleep,
   invalid_last_event_id: '',
   message_not_found: '',
   stream_expired: ', with the message in `Location`',
@@ -127,14 +131,14 @@ stream has begun, errors are events of the stream.`,
         content: json(listOfObjects('Message')),
       },
     },
-    codes: missing,
+    codes: { ...missing, ...asleep },
   },
   'GET /api/chat/sessions/:id/messages/:mid': {
     id: 'getMessage',
     title: 'Show a message',
     access: 'sessions',
     replies: { 200: { says: 'the [message](#message).', content: message } },
-    codes: { ...missing, message_not_found: '' },
+    codes: { ...missing, ...asleep, message_not_found: '' },
   },
   'GET /api/chat/sessions/:id/messages/:mid/stream': {
     id: 'readStream',
@@ -183,6 +187,6 @@ the stream is sent from its beginning.`,
         content: message,
       },
     },
-    codes: { ...missing, message_not_found: '' },
+    codes: { ...missing, ...asleep, message_not_found: '' },
   },
 }

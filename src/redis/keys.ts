@@ -30,12 +30,14 @@ export const keys = {
   usageDay: (ref: string, day: number) => `{${ref}}:usage:d${day}`,
   /** zset, all scores 0: session ids, so lexicographic order is creation order */
   sessions: (ref: string) => `{${ref}}:sessions`,
-  /** hash: id, created_at, updated_at, title, model, instructions, metadata, messages (how many), bytes (of all rows), counted (what it counts in the account's storage), last (the greatest message id), ends (how many answers have ended, another end for the same answer included), active (the message that is generated) */
+  /** hash: id, created_at, updated_at, title, model, instructions, metadata, messages (how many), bytes (of all rows), counted (what it counts in the account's storage), last (the greatest message id), ends (how many answers have ended, another end for the same answer included), active (the message that is generated), amended (how often a row got another cost); of one whose messages are in the store: asleep (the object that has them, and then neither `messageIds` nor `messages` are whole); of one that was woken: woken (ms) */
   session: (ref: string, session: string) => `{${ref}}:session:${session}`,
   /** zset, all scores 0: message ids of a session */
   messageIds: (ref: string, session: string) => `{${ref}}:session:${session}:ids`,
   /** hash: message id → the message as JSON */
   messages: (ref: string, session: string) => `{${ref}}:session:${session}:messages`,
+  /** zset: `<session id>.<random>`, an object in the store with the messages of that session → when to look whether a session still names it, and to remove it if none does (ms of Redis TIME); written before the object */
+  asleep: (ref: string) => `{${ref}}:asleep`,
   /** hash: hold (the id of its generation's hold), next (the next seq), bytes, counted (bytes that its session counts for it while it runs), touched (ms of the last append), open (1: will not be withdrawn, though there is no frame yet), cancelled, ended, lost (not ended by its owner), said and said_next (the text of the frames before seq said_next), `to:<seq>` (terminal events that readers of a lost stream got); EXPIRE when ended */
   stream: (ref: string, message: string) => `{${ref}}:stream:${message}`,
   /** stream: frames in batches, each under `<seq of its last frame + 1>-0` as `f`, the last with `e`: 1 from its owner, `lost` from another gateway; EXPIRE when ended */
@@ -76,6 +78,10 @@ export const keys = {
   pepper: 'pepper-fingerprint',
   /** zset: `<minute since 1970>:<ref>` → that minute in ms: accounts whose `due` has something by then */
   dueAccounts: 'due-accounts',
+  /** set: refs of accounts whose sessions have, or had, messages in the store; a ref stays */
+  sleepers: 'sleepers',
+  /** string: nobody needs to walk over the sessions of all accounts, because a gateway does so, or has done so; EXPIRE 50 min */
+  sleepWalk: 'sleep-walk',
   /** set: refs of accounts that may owe something; `owed` of the account has the sum */
   debtors: 'debtors',
   /** string: a log-in at an identity provider whose answer has come; EXPIRE 10 min */

@@ -1,6 +1,6 @@
 // Deletes an account: closed at first, then its keys, its sessions with messages and files, all its other rows, its
 // names. Each step may be repeated, so a deletion that was cut goes on when it is called again, on any gateway. Objects
-// in the store are queued, and the sweeper removes them. What stays are the books (ledger/closing.ts).
+// in the store are queued, and removed soon. What stays are the books (ledger/closing.ts).
 
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Accounts, StoredAccount } from '../accounts/accounts.ts'
@@ -30,6 +30,7 @@ const pollMs = 200
 const moreThanALeaseMs = 5000
 const sessionsAtOnce = 16
 const filesAtOnce = 100
+const objectsAtOnce = 1000
 
 /** Throws `account_not_empty`, and `account_in_use` when requests do not end. Resolves with what is left of the account. */
 export type RemoveAccount = (account: StoredAccount, forfeit: boolean) => Promise<StoredAccount>
@@ -43,6 +44,7 @@ export function createAccountRemoval(options: AccountRemovalOptions): RemoveAcco
     // A send needs a hold, so no message is begun after this.
     await writeOff(options, ref)
     await erase.sessions(ref)
+    await erase.objects(ref)
     await erase.files(ref)
     await erase.dates(ref)
     await accounts.eraseRows(ref)
@@ -93,6 +95,8 @@ function rowErasure(link: ScriptLink) {
   return {
     sessions: (ref: string) =>
       asked(eachOf(link, keys.sessions(ref), sessionsAtOnce, (id) => eraseSession(ref, id))),
+    /** Has those of sleeping sessions removed in the next round (asleep/rounds.ts), and not a day later. */
+    objects: (ref: string) => asked(dueNow(link, keys.asleep(ref))),
     /** Those whose session has gone before. */
     files: (ref: string) =>
       asked(eachOf(link, keys.files(ref), filesAtOnce, (id) => dropOne(ref, id))),
@@ -112,5 +116,14 @@ async function eachOf(
     const ids = await client.zrange(list, '0', String(atOnce - 1))
     if (ids.length === 0) return
     await Promise.all(ids.map(work))
+  }
+}
+
+async function dueNow({ client }: ScriptLink, objects: string): Promise<void> {
+  for (;;) {
+    const later = await client.zrange(objects, '(0', '+inf', 'BYSCORE', 'LIMIT', 0, objectsAtOnce)
+    if (later.length === 0) return
+    // None comes again that has gone meanwhile.
+    await client.zadd(objects, 'XX', ...later.flatMap((object) => [0, object]))
   }
 }

@@ -15,9 +15,13 @@ export const sessionScripts = {
     create: { after, words: ['ok', 'older', 'claim_lost', 'storage_quota_exceeded'] },
     patch: { after, words: ['ok', 'session_not_found', 'storage_quota_exceeded'] },
     remove: { after, words: ['ok', 'session_not_found', 'again'] },
-    recent: { after, words: ['ok', 'session_not_found'] },
-    list: { words: ['ok', 'session_not_found'] },
-    row: { words: ['ok', 'session_not_found'] },
+    recent: { after, words: ['ok', 'session_not_found', 'asleep'] },
+    list: { words: ['ok', 'session_not_found', 'asleep'] },
+    row: { words: ['ok', 'session_not_found', 'asleep'] },
+    drowsy: { words: ['ok'] },
+    sleep: { words: ['ok', 'changed', 'late'] },
+    wake: { words: ['ok', 'again', 'awake', 'session_not_found'] },
+    named: { words: ['ok', 'unnamed', 'later'] },
     begin: {
       after,
       words: [
@@ -30,6 +34,7 @@ export const sessionScripts = {
         'older',
         'full',
         'storage_quota_exceeded',
+        'asleep',
       ],
     },
     append: { after, words: ['ok', 'lost', 'behind', 'forgotten'] },
@@ -43,6 +48,12 @@ export const sessionScripts = {
 
 export type SessionWords = WordsOf<typeof sessionScripts>
 export type SessionScripts = Scripts<SessionWords>
+
+/** Where a session lies. */
+export interface SessionPlace {
+  readonly ref: string
+  readonly session: string
+}
 
 /** Refuses a malformed id without asking Redis. */
 export function checkSession(session: string): void {

@@ -1,5 +1,5 @@
 // Reads the stored messages of a session: one, or a page. The account is part of every Redis key, so a session of
-// another account is never found.
+// another account is never found. A session that sleeps is woken.
 
 import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
@@ -8,8 +8,9 @@ import { FairTurns } from '../sharing/fair-turns.ts'
 import type { List, Page } from '../http/page.ts'
 import { isId } from '../ids.ts'
 import { keys } from '../redis/keys.ts'
+import type { Waking } from './asleep/waking.ts'
 import { checkSession, sessionKeys } from './library.ts'
-import type { SessionScripts } from './library.ts'
+import type { SessionPlace, SessionScripts } from './library.ts'
 import { readFlights } from '../redis/listing.ts'
 import type { Members, Row } from '../redis/listing.ts'
 import { numberAt, textAt } from '../redis/scripts.ts'
@@ -18,13 +19,12 @@ import { parseStored, toPublic } from './message.ts'
 import type { PublicMessage, StoredMessage } from './message.ts'
 import type { MessagePlace } from './streams/stream-rows.ts'
 
-type SessionPlace = Omit<MessagePlace, 'message'>
-
 const readsAtOnce = 4
 
 export interface MessageBookOptions {
   readonly redis: Redis
   readonly scripts: SessionScripts
+  readonly waking: Waking
 }
 
 export class MessageBook {
@@ -39,10 +39,12 @@ export class MessageBook {
   /** Throws `session_not_found`. */
   async list({ ref, session }: SessionPlace, page: Page): Promise<List<PublicMessage>> {
     checkSession(session)
-    const { redis, scripts } = this.#options
+    const { redis, scripts, waking } = this.#options
+    const names = sessionKeys(ref, session)
     const fly = async ({ cursor = '', isUpwards, count }: Members, room: number) => {
       const words = [`${isUpwards ? 1 : 0} ${count} ${room}`, cursor]
-      const reply = await scripts.run('list', sessionKeys(ref, session), words)
+      const list = () => scripts.run('list', names, words)
+      const reply = await waking.awake({ ref, session }, list)
       if (reply.word !== 'ok') throw new GatewayError(reply.word)
       const texts = reply.values.slice(3).map(String)
       const found = numberAt(reply, 2)
@@ -73,7 +75,9 @@ export class MessageBook {
     const names = [keys.session(ref, session), keys.messages(ref, session)]
     // A malformed id may have kilobytes.
     const words = [isId('msg', message) ? message : '', takesRow ? '1' : '0']
-    const reply = await this.#options.scripts.run('row', names, words)
+    const { scripts, waking } = this.#options
+    const find = () => scripts.run('row', names, words)
+    const reply = await waking.awake({ ref, session }, find)
     if (reply.word !== 'ok') throw new GatewayError(reply.word)
     return reply
   }

@@ -13,6 +13,7 @@ import { keys } from '../redis/keys.ts'
 import type { Room } from '../accounts/room.ts'
 import { textAt, unavailable } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
+import { objectKeptMs } from './asleep/waking.ts'
 import { checkSession, sessionKeys, streamKeys } from './library.ts'
 import type { SessionScripts } from './library.ts'
 import { readPage } from '../redis/listing.ts'
@@ -152,12 +153,13 @@ export class SessionBook {
 
   /**
    * With everything that belongs to it. A running generation is told to stop; its stream is kept as long as a cancelled
-   * one. The caller must name all keys of a script, so the ids in them are read first, and again when they have changed.
+   * one; the object of a sleeping one is removed later (asleep/rounds.ts). The caller must name all keys of a script, so the ids in them are read first, and again when they have changed.
    */
   async remove(ref: string, id: string): Promise<void> {
     checkSession(id)
     const { redis, scripts, replayKeepMs } = this.#options
-    const rows = [keys.sessions(ref), ...sessionKeys(ref, id), keys.storage(ref)]
+    const rows = [keys.sessions(ref), ...sessionKeys(ref, id), keys.storage(ref), keys.asleep(ref)]
+    const kept = `${Math.ceil(replayKeepMs / 1000)} ${objectKeptMs}`
     for (;;) {
       const looks = [
         redis.hmget(keys.session(ref, id), 'last', 'active'),
@@ -165,7 +167,7 @@ export class SessionBook {
       ] as const
       const [[last, active], ids] = await asked(Promise.all(looks))
       const names = active ? [...rows, ...streamKeys(ref, active)] : rows
-      const words = [id, last ?? '', active ?? '', String(Math.ceil(replayKeepMs / 1000))]
+      const words = [id, last ?? '', active ?? '', kept]
       const { word } = await scripts.run('remove', names, words)
       if (word === 'session_not_found') throw new GatewayError(word)
       if (word === 'again') continue

@@ -6,6 +6,7 @@ import { one } from './mutant.ts'
 import type { Mutant } from './mutant.ts'
 import { operatorMutants } from './operator.ts'
 import { accountMutants } from './account.ts'
+import { asleepMutants } from './asleep.ts'
 import { pageMutants } from './page.ts'
 import { storeMutants } from './stores.ts'
 import { windowMutants } from './windows.ts'
@@ -538,6 +539,7 @@ export const mutants: readonly Mutant[] = [
     '',
   ),
   ...storeMutants,
+  ...asleepMutants,
   ...windowMutants,
   ...edgeMutants,
   ...accountMutants,

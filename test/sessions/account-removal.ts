@@ -4,6 +4,10 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { keys } from '../../src/redis/keys.ts'
 import { newId } from '../../src/ids.ts'
+import { createScripts } from '../../src/redis/scripts.ts'
+import { Rounds } from '../../src/sessions/asleep/rounds.ts'
+import { putToSleep } from '../../src/sessions/asleep/sleeping.ts'
+import { sessionScripts } from '../../src/sessions/library.ts'
 import { createAccountRemoval } from '../../src/sessions/account-removal.ts'
 import { chat, endless } from '../fixtures/backend-model.ts'
 import { startBackend } from '../fixtures/backend.ts'
@@ -324,4 +328,31 @@ t.test('whatever meets a deletion leaves nothing behind', async (t) => {
   await assertErased(t, world, account)
   t.match(await balanceOf(one, account), { balance: 0, reserved: 0, owed: 0 })
   t.strictSame(await differencesOf(one), [])
+})
+
+t.test('the messages of sleeping sessions go from the store, too', async (t) => {
+  const world = await start(t)
+  const { redis, server, store } = world
+  const one = await startGateway(t, { yaml: world.yaml, redis: server })
+  const account = await one.account(1000)
+  const ref = refOf(account)
+  const talk = chatOf(t, one, account)
+  const scripts = createScripts({ link: one.gateway.redis, library: sessionScripts })
+  const parts = { redis, scripts, store }
+  const sessions: string[] = []
+  for (let i = 0; i < 3; i++) {
+    const session = await talk.session()
+    await (await talk.send(session, 'secret')).end()
+    t.ok(await putToSleep(parts, { ref, session }, { nowMs: Date.now() }))
+    sessions.push(session)
+  }
+  // One has woken, one has expired.
+  await talk.messages(sessions[0] ?? '')
+  await redis.unlink(keys.session(ref, sessions[1] ?? ''))
+  t.equal((await store.list('sessions/')).length, 3)
+  t.equal((await remove(one, account.id, '?forfeit=true')).status, 200)
+  const { log, metrics } = one.gateway
+  t.match(await new Rounds({ ...parts, log, metrics }).walk(0), { removed: 3 })
+  t.strictSame(await store.list('sessions/'), [])
+  await assertErased(t, world, account)
 })

@@ -14,14 +14,14 @@ import type { Gateway } from '../../plugin.ts'
 import type { Room } from '../../accounts/room.ts'
 import { namedIn } from '../../sessions/sending/attachments.ts'
 import { prepare, readContext } from '../../sessions/sending/prepare.ts'
-import type { Context, Filling, Prepared } from '../../sessions/sending/prepare.ts'
+import type { Context, ContextReading, Filling, Prepared } from '../../sessions/sending/prepare.ts'
 import type {
   Generations,
   GenerationsOptions,
   RunningGeneration,
   Sent,
 } from '../../sessions/streams/generations.ts'
-import type { SessionScripts } from '../../sessions/library.ts'
+import type { SessionPlace } from '../../sessions/library.ts'
 import type { Lost } from '../../sessions/streams/lost.ts'
 import type { BeginRequest, Owned, StreamRows } from '../../sessions/streams/stream-rows.ts'
 import { streamHeaders } from '../../sessions/streams/streams.ts'
@@ -34,9 +34,8 @@ import { idsOf, modelOf, route, shown, userHeader, wantsStream, whenLeft } from 
 import type { MessagePair } from './route.ts'
 import { resume } from './stream.ts'
 
-export interface SendParts {
+export interface SendParts extends Pick<ContextReading, 'scripts' | 'waking'> {
   readonly gateway: Gateway
-  readonly scripts: SessionScripts
   readonly room: Room
   readonly rows: StreamRows
   readonly lost: Lost
@@ -115,7 +114,7 @@ async function readSend(parts: SendParts, x: Exchange, send: Send): Promise<Pend
   const named = namedIn(send.turns)
   const reading = named.size > 0 ? readFiles(gateway, x, named) : undefined
   // Awaited first, so that a missing session is reported before a missing file.
-  const context = await readFree(parts, ref, session)
+  const context = await readFree(parts, { ref, session, mayWake: x.proof })
   const files = reading ? await reading : gateway.shelf && noFiles
   const identity = await x.proof
   const model = modelOf(gateway, send.model ?? context.model, identity)
@@ -154,14 +153,14 @@ async function readSend(parts: SendParts, x: Exchange, send: Send): Promise<Pend
 
 /** Reads the session; when the owner of its active message is gone, ends that message first. */
 async function readFree(
-  { scripts, lost }: SendParts,
-  ref: string,
-  session: string,
+  { scripts, waking, lost }: SendParts,
+  { ref, session, mayWake }: SessionPlace & Pick<ContextReading, 'mayWake'>,
 ): Promise<Context> {
-  const context = await readContext(scripts, ref, session)
+  const reading = { scripts, waking, mayWake }
+  const context = await readContext(reading, ref, session)
   const { active } = context
   const isFreed = active && (await lost.finish({ ref, session, message: active }))
-  return isFreed ? await readContext(scripts, ref, session) : context
+  return isFreed ? await readContext(reading, ref, session) : context
 }
 
 async function begin(parts: SendParts, x: Exchange, pending: PendingSend): Promise<void> {

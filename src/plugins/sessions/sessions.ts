@@ -11,6 +11,8 @@ import { Generations } from '../../sessions/streams/generations.ts'
 import type { GenerationsOptions } from '../../sessions/streams/generations.ts'
 import { sessionScripts } from '../../sessions/library.ts'
 import type { SessionScripts } from '../../sessions/library.ts'
+import { sleepSettings } from '../../sessions/asleep/rounds.ts'
+import { Waking } from '../../sessions/asleep/waking.ts'
 import { Lost } from '../../sessions/streams/lost.ts'
 import { MessageBook } from '../../sessions/messages.ts'
 import { SessionBook, retentionS } from '../../sessions/sessions.ts'
@@ -27,9 +29,7 @@ const schema = z.strictObject({
   retention: duration({ min: 0, max: 10 * 8760 * hourMs })
     .prefault('0s')
     .describe('A session that was not changed for this long is deleted; `0s` keeps all for ever.'),
-  replay_keep: duration()
-    .prefault('15m')
-    .describe("How long after a message's end its stream can still be read again."),
+  ...sleepSettings.shape,
   replay_bytes: bytes()
     .prefault('8MiB')
     .describe("The most that is kept of a message's stream; the oldest events are dropped first."),
@@ -73,10 +73,13 @@ function partsOf(gateway: Gateway, config: SessionsConfig, scripts: SessionScrip
   const { replay_bytes: replayBytes, replay_keep: replayKeepMs, retention: retentionMs } = config
   const room = createRoom(gateway.redis)
   const book = new SessionBook({ redis, scripts, room, retentionMs, replayKeepMs })
-  const messages = new MessageBook({ redis, scripts })
+  const { store, log, metrics } = gateway
+  const waking = new Waking({ redis, scripts, store, log, metrics })
+  const messages = new MessageBook({ redis, scripts, waking })
   const rows = new StreamRows({
     redis,
     scripts,
+    waking,
     replayBytes,
     replayKeepMs,
     retentionS: retentionS({ retentionMs }),
@@ -91,7 +94,7 @@ function partsOf(gateway: Gateway, config: SessionsConfig, scripts: SessionScrip
   const openPatienceMs = Math.max(leaseMs, firstByteMs + sessionFirstEventMs) + 2000
   const reading = { rows, lost, generations, slots, replayBytes, heartbeatMs, messages }
   const streams = new Streams({ ...reading, openPatienceMs })
-  return { room, book, messages, rows, lost, generations, keeping, streams }
+  return { waking, room, book, messages, rows, lost, generations, keeping, streams }
 }
 
 /** Generations go on through reloads; one that was begun before keeps its stream as it began. */

@@ -6,7 +6,7 @@
 --       2 `<now, s> <retention, s>`; 3 running claim, or ''; 4 kept claim; 5… id and row of each message, the answer last
 -- Reply: ok, now | session_not_found, now | session_busy, now, message id | no_hold, now | changed, now
 --      | claim_lost, now | older, now, the session's last message id | full, now, bytes it has
---      | storage_quota_exceeded, now
+--      | storage_quota_exceeded, now | asleep, now, object
 
 local session, ids, messages, stream, hold_rows = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local storage, account, claim = KEYS[6], KEYS[7], KEYS[8]
@@ -15,9 +15,11 @@ local seconds, retention = match(ARGV[2], '^(%d+) (%d+)$')
 local running, kept, first_row = ARGV[3], ARGV[4], 5
 
 local now = now_ms()
-local found = call('HMGET', session, 'id', 'active', 'last', 'bytes', 'messages', 'counted', 'ends')
-local id, active, last, bytes, count, counted, ends = unpack(found)
+local found =
+  call('HMGET', session, 'id', 'active', 'last', 'bytes', 'messages', 'counted', 'ends', 'asleep')
+local id, active, last, bytes, count, counted, ends, asleep = unpack(found)
 if not id then return { 'session_not_found', now } end
+if asleep then return { 'asleep', now, asleep } end
 if active and active ~= '' then return { 'session_busy', now, active } end
 if history_version(last, ends) ~= seen then return { 'changed', now } end
 if call('HEXISTS', hold_rows, hold) == 0 then return { 'no_hold', now } end

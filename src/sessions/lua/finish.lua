@@ -15,9 +15,9 @@ local message, seconds, kept_ms, retention = match(ARGV[3], '^(%S+) (%d+) (%d+) 
 first, count = number(first), number(count)
 replaces = replaces == '1'
 local after = first + count
+local before = read_session(session)
 local function may_replace_end()
-  local last, active = unpack(call('HMGET', session, 'last', 'active'))
-  local is_last = last == message and (not active or active == '')
+  local is_last = before.last == message and (not before.active or before.active == '')
   return is_last and has_status(row, 'completed')
     and has_status(call('HGET', messages, message), 'incomplete')
 end
@@ -32,6 +32,8 @@ local word = is_gone and why_gone(session, messages, message)
 if word == 'forgotten' then return { word, now } end
 if owner and owner ~= hold then return { 'lost', now } end
 if ended and not has_other_terminal then return { next_seq == after and 'ok' or 'lost', now } end
+-- An end that is written beside the messages of a sleeping session would pass for all of them.
+if before.asleep then return { 'lost', now } end
 -- `has_other_terminal`: the stream is here, and another gateway wrote its terminal. If `word` is 'lost', the message has
 -- ended, and its stream is no longer kept.
 local has_other_end = has_other_terminal or word == 'lost'
@@ -59,7 +61,7 @@ if has_stream then
 end
 -- The frames of a stream that another gateway has ended are counted once more, because they are kept longer now. The
 -- session no longer counts them.
-end_message(session, ids, messages, storage, message, row, seconds, retention, now, {
+end_message(session, before, ids, messages, storage, message, row, seconds, retention, now, {
   bytes = has_stream and number(bytes) + #text or 0, counted = has_other_terminal and 0 or counted, kept_ms = kept_ms
 })
 return { 'ok', now }

@@ -4,7 +4,7 @@
 --       for all
 -- Reply: ok, now, how many ids, the ids…, rows in the order of the ids, '' for a missing row…; fewer rows than ids if
 --        the next row has no room, but at least one row that exists, if any does
---      | session_not_found, now
+--      | session_not_found, now | asleep, now, object
 
 local session, ids, messages = KEYS[1], KEYS[2], KEYS[3]
 local upwards, count, most = match(ARGV[1], '^(%d) (%d+) (%d+)$')
@@ -12,7 +12,9 @@ local after = ARGV[2]
 most = number(most)
 
 local now = now_ms()
-if call('HEXISTS', session, 'id') == 0 then return { 'session_not_found', now } end
+local id, asleep = unpack(call('HMGET', session, 'id', 'asleep'))
+if not id then return { 'session_not_found', now } end
+if asleep then return { 'asleep', now, asleep } end
 local found
 if upwards == '1' then
   local from = after == '' and '-' or '(' .. after

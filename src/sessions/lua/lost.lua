@@ -27,6 +27,9 @@ if silent_ms < tonumber(silence_ms) then return { 'alive', now } end
 if uptime_ms() < tonumber(lease_ms) then return { 'alive', now } end
 local has_changed = owner ~= hold or number(next_seq) ~= number(reached)
 if owner and has_changed then return { 'again', now } end
+local before = read_session(session)
+-- Who reads the message wakes the session, and finds what the message is then.
+if before.asleep then return { 'ended', now } end
 
 local seq = number(next_seq)
 -- Redis has lost the stream. If it still has frames, XADD would refuse the terminal, whose number is not above theirs.
@@ -37,6 +40,6 @@ call('HSET', stream, 'hold', hold, 'next', int(seq + 1), 'ended', '1', 'lost', '
 call('HDEL', stream, 'said', 'said_next')
 call('PEXPIRE', stream, kept_ms)
 call('PEXPIRE', frames, kept_ms)
-end_message(session, ids, messages, storage, message, row, seconds, retention, now,
+end_message(session, before, ids, messages, storage, message, row, seconds, retention, now,
   { bytes = number(bytes) + #data, counted = counted, kept_ms = kept_ms })
 return { 'ok', now }

@@ -32,9 +32,11 @@ local function has_status(row, status)
 end
 
 -- Returns 'forgotten' when the session is gone too; 'lost' when the message has ended and its frames are no longer
--- kept; nothing when the owner may begin the stream again.
+-- kept, or when the session sleeps in the store; nothing when the owner may begin the stream again.
 local function why_gone(session, messages, message)
-  if call('HEXISTS', session, 'id') == 0 then return 'forgotten' end
+  local id, asleep = unpack(call('HMGET', session, 'id', 'asleep'))
+  if not id then return 'forgotten' end
+  if asleep then return 'lost' end
   local row = call('HGET', messages, message)
   if row and not has_status(row, 'in_progress') then return 'lost' end
 end
@@ -48,37 +50,46 @@ local function begin_anew(stream, frames, session, hold)
   if left_ms > 0 then call('PEXPIRE', stream, int(left_ms)) end
 end
 
+-- What the end of a message needs of its session.
+local function read_session(session)
+  local found =
+    call('HMGET', session, 'id', 'active', 'bytes', 'counted', 'last', 'messages', 'ends', 'asleep')
+  local id, active, bytes, counted, last, count, ends, asleep = unpack(found)
+  return {
+    id = id, active = active, bytes = number(bytes), counted = number(counted), last = last,
+    count = number(count), ends = number(ends), asleep = asleep,
+  }
+end
+
 -- Writes the final row of a message and frees the session; a deleted session stays deleted. An empty row is of a message
--- that was deleted: then only the frames are counted. `stream` has the bytes of the message's frames (`bytes`), what the
+-- that was deleted: then only the frames are counted. `before` is the session as `read_session` has it; it is awake. `stream` has the bytes of the message's frames (`bytes`), what the
 -- session counted for them (`counted`) and how long they are kept (`kept_ms`). From now on the frames count in a rolling
 -- sum of the account's storage, and no longer in the session.
-local function end_message(session, ids, messages, storage, message, row, seconds, retention, now, stream)
+local function end_message(session, before, ids, messages, storage, message, row, seconds, retention, now, stream)
   local stored = read_storage(storage, now)
   local taken = STREAM_BYTES + weight(stream.bytes)
   local frames = sum_with(stored.frames, taken, now, number(stream.kept_ms))
   local old_row = call('HGET', messages, message)
-  local found = call('HMGET', session, 'id', 'active', 'bytes', 'counted', 'last', 'messages', 'ends')
-  local id, active, bytes, counted_before, last, count, ends = unpack(found)
-  if not id or row == '' then
+  if not before.id or row == '' then
     call('HSET', storage, 'frames', frames)
     return
   end
-  counted_before = number(counted_before)
   local old_bytes = old_row and #old_row or 0
   local more = weight(#row) - weight(old_bytes)
   if not old_row then
     -- Redis has lost the message: only the row from the caller is left of it.
     local added = call('ZADD', ids, 0, message)
+    local last = before.last
     local greatest = last and last > message and last or message
-    call('HSET', session, 'messages', int(number(count) + added), 'last', greatest)
+    call('HSET', session, 'messages', int(before.count + added), 'last', greatest)
     more = more + MESSAGE_BYTES
   end
   call('HSET', messages, message, row)
-  local counted = math.max(0, counted_before + more - number(stream.counted))
-  call('HSET', session, 'updated_at', seconds, 'bytes', int(number(bytes) + #row - old_bytes),
-    'counted', int(counted), 'ends', int(number(ends) + 1))
-  call('HSET', storage, 'sessions', int(stored.sessions + counted - counted_before), 'frames', frames)
-  if active == message then call('HDEL', session, 'active') end
-  keep(session, { ids, messages }, tonumber(retention), storage, id, counted)
+  local counted = math.max(0, before.counted + more - number(stream.counted))
+  call('HSET', session, 'updated_at', seconds, 'bytes', int(before.bytes + #row - old_bytes),
+    'counted', int(counted), 'ends', int(before.ends + 1))
+  call('HSET', storage, 'sessions', int(stored.sessions + counted - before.counted), 'frames', frames)
+  if before.active == message then call('HDEL', session, 'active') end
+  keep(session, { ids, messages }, tonumber(retention), storage, before.id, counted)
 end
 

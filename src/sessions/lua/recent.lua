@@ -5,15 +5,16 @@
 --       4 '1' = at least one row, however large
 -- Reply: ok, now, 1 = there are more, model, instructions, greatest message id, active message,
 --        version of the history, rows, newest first…
---      | session_not_found, now
+--      | session_not_found, now | asleep, now, object
 
 local session, ids, messages = KEYS[1], KEYS[2], KEYS[3]
 local before, count, most, takes_one = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
 
 local now = now_ms()
-local id, model, instructions, last, active, ends =
-  unpack(call('HMGET', session, 'id', 'model', 'instructions', 'last', 'active', 'ends'))
+local id, model, instructions, last, active, ends, asleep = unpack(
+  call('HMGET', session, 'id', 'model', 'instructions', 'last', 'active', 'ends', 'asleep'))
 if not id then return { 'session_not_found', now } end
+if asleep then return { 'asleep', now, asleep } end
 local from = before == '' and '+' or '(' .. before
 local found = call('ZRANGE', ids, from, '-', 'BYLEX', 'REV', 'LIMIT', 0, count + 1)
 local version = history_version(last, ends)

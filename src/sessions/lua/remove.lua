@@ -1,23 +1,25 @@
 -- Purpose: deletes a session with its messages, and tells the owner of a running generation to stop.
--- KEYS: sessions, session, message ids, messages, storage, stream of the active message, its frames
---       (the last two not given where none is active)
+-- KEYS: sessions, session, message ids, messages, storage, objects of the account, stream of the active message, its
+--       frames (the last two not given where none is active)
 -- ARGV: 1 session id; 2 its greatest message id as it was read; 3 its active message as it was read;
---       4 how long a running stream is kept, s
+--       4 `<how long a running stream is kept, s> <ms that the object of a sleeping session is kept for>`
 -- Reply: ok, now | session_not_found, now | again, now: the session has changed since it was read
 
-local sessions, session, ids, messages, storage, stream, frames =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
-local id, seen_last, seen_active, kept_s = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local sessions, session, ids, messages, storage, objects, stream, frames =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local id, seen_last, seen_active = ARGV[1], ARGV[2], ARGV[3]
+local kept_s, object_ms = match(ARGV[4], '^(%d+) (%d+)$')
 
 local now = now_ms()
-local found, last, active, counted =
-  unpack(call('HMGET', session, 'id', 'last', 'active', 'counted'))
+local found, last, active, counted, asleep =
+  unpack(call('HMGET', session, 'id', 'last', 'active', 'counted', 'asleep'))
 if not found then return { 'session_not_found', now } end
 local has_changed = (last or '') ~= seen_last or (active or '') ~= seen_active
 if has_changed then return { 'again', now } end
 
 call('ZREM', sessions, id)
 call('UNLINK', session, ids, messages)
+if asleep then call('ZADD', objects, int(now + number(object_ms)), asleep) end
 local left = call('HINCRBY', storage, 'sessions', int(-number(counted)))
 if left > 0 then
   call('HDEL', storage, id)

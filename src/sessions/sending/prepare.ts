@@ -23,6 +23,7 @@ import { checkSend } from './parse-send.ts'
 import type { Send } from './parse-send.ts'
 import { textAt } from '../../redis/scripts.ts'
 import type { Reply } from '../../redis/scripts.ts'
+import type { Waking } from '../asleep/waking.ts'
 import { checkSession, sessionKeys } from '../library.ts'
 import type { SessionScripts } from '../library.ts'
 import { parseStored } from '../message.ts'
@@ -229,6 +230,13 @@ export interface Context {
   messages(): AsyncGenerator<StoredMessage, void>
 }
 
+export interface ContextReading {
+  readonly scripts: SessionScripts
+  readonly waking: Waking
+  /** What has to succeed before a session is woken, which costs much more than reading one. */
+  readonly mayWake?: Promise<unknown> | undefined
+}
+
 /** Where the rows begin in the reply of recent.lua. */
 const firstRow = 8
 const chunkMessages = 256
@@ -241,7 +249,7 @@ const firstChunkBytes = 64 * 1024
  * one flight. Sends in this tick. Throws `session_not_found`.
  */
 export async function readContext(
-  scripts: SessionScripts,
+  { scripts, waking, mayWake }: ContextReading,
   ref: string,
   session: string,
 ): Promise<Context> {
@@ -249,7 +257,8 @@ export async function readContext(
   const names = sessionKeys(ref, session)
   const read = async (before: string, bytes: number, takesOne: 0 | 1): Promise<Reply> => {
     const words = [before, `${chunkMessages}`, `${bytes}`, `${takesOne}`]
-    const reply = await scripts.run('recent', names, words)
+    const recent = () => scripts.run('recent', names, words)
+    const reply = await waking.awake({ ref, session }, recent, mayWake)
     if (reply.word !== 'ok') throw new GatewayError('session_not_found')
     return reply
   }

@@ -12,15 +12,14 @@ import { numberAt, textAt } from '../../redis/scripts.ts'
 import type { Reply } from '../../redis/scripts.ts'
 import { frameStart } from './frames.ts'
 import { sessionKeys, streamKeys } from '../library.ts'
-import type { SessionScripts, SessionWords } from '../library.ts'
+import type { Waking } from '../asleep/waking.ts'
+import type { SessionPlace, SessionScripts, SessionWords } from '../library.ts'
 import { parseStored } from '../message.ts'
 import type { StoredMessage } from '../message.ts'
 import { Terminals } from './terminals.ts'
 
 /** Where a message lies. */
-export interface MessagePlace {
-  readonly ref: string
-  readonly session: string
+export interface MessagePlace extends SessionPlace {
   readonly message: string
 }
 
@@ -44,7 +43,7 @@ export interface Batch {
 }
 
 export type Begun =
-  | { readonly word: Exclude<SessionWords['begin'], WithMessage> }
+  | { readonly word: Exclude<SessionWords['begin'], WithMessage | 'asleep'> }
   | { readonly word: WithMessage; readonly message: string }
 
 type WithMessage = 'session_busy' | 'older'
@@ -95,6 +94,7 @@ type Paid = Pick<StoredMessage, 'cost' | 'usage'>
 export interface StreamRowsOptions {
   readonly redis: Redis
   readonly scripts: SessionScripts
+  readonly waking: Waking
   readonly replayBytes: number
   readonly replayKeepMs: number
   /** Seconds; 0 is for ever. */
@@ -132,7 +132,7 @@ export class StreamRows {
     this.terminals = new Terminals(options)
   }
 
-  /** Sends in this tick. */
+  /** Sends in this tick. Wakes a session that fell asleep after it was read: its history is the same. */
   async begin({ seen, rows, claim, lastsMs = 0, ...owned }: BeginRequest): Promise<Begun> {
     const { sessionBytes, retentionS } = this.#options
     const { ref, session, message, hold } = owned
@@ -148,7 +148,9 @@ export class StreamRows {
     const { running = '', kept = '' } = claim ?? {}
     const sizes = `${sessionBytes} ${quotaWords(owned)}`
     const head = [`${hold} ${seen} ${sizes}`, `${seconds()} ${keptS}`]
-    const reply = await this.#run('begin', names, [...head, running, kept, ...rows.flat()])
+    const words = [...head, running, kept, ...rows.flat()]
+    const begin = () => this.#run('begin', names, words)
+    const reply = await this.#options.waking.awake({ ref, session }, begin)
     const { word } = reply
     if (word === 'session_busy' || word === 'older') return { word, message: textAt(reply, 2) }
     return { word }

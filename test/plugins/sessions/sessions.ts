@@ -17,10 +17,13 @@ async function blockOf(t: Test, block: string) {
 
 t.test('by default sessions are kept for ever, their streams for 15 minutes', async (t) => {
   const mib = 2 ** 20
-  const defaults = { retention: 0, replay_keep: 900_000, replay_bytes: 8 * mib }
+  const defaults = { retention: 0, archive_after: 0, replay_keep: 900_000, replay_bytes: 8 * mib }
   t.strictSame(await blockOf(t, '{}'), defaults)
   const year = 8760 * 3_600_000
   t.match(await blockOf(t, '{ retention: 8760h }'), { retention: year }, 'longer than any timer')
+  t.match(await blockOf(t, '{ archive_after: 720h }'), { archive_after: 720 * 3_600_000 })
+  t.match(await blockOf(t, '{ archive_after: 1h }'), { archive_after: 3_600_000 })
+  t.strictSame(await blockOf(t, '{ archive_after: 59m }'), ['plugins.sessions.archive_after'])
   t.strictSame(await blockOf(t, '{ retention: 99999h, replay_keep: 0s, replay_bytes: 0 }'), [
     'plugins.sessions.retention',
     'plugins.sessions.replay_keep',

@@ -2,6 +2,8 @@
 
 import { isCluster } from '../../../src/redis/client.ts'
 import t from 'tap'
+import { GatewayError } from '../../../src/errors.ts'
+import { putToSleep } from '../../../src/sessions/asleep/sleeping.ts'
 import { idAfter, newId } from '../../../src/ids.ts'
 import type { Context, PrepareOptions } from '../../../src/sessions/sending/prepare.ts'
 import type { StoredMessage } from '../../../src/sessions/message.ts'
@@ -220,28 +222,28 @@ const flights = async ({ redis }: Opened) =>
   Number((await redis.info('commandstats')).match(/evalsha:calls=(\d+)/)?.[1] ?? 0)
 
 t.test('its settings are what the session has, or nothing', async (t) => {
-  const { scripts, ref, redis, start } = await openStreams(t)
+  const { scripts, waking, ref, redis, start } = await openStreams(t)
   const owned = await start()
   const { session, message } = owned
   const settings = { model: 'm', instructions: 'Be brief' }
-  t.match(await readContext(scripts, ref, session), {
+  t.match(await readContext({ scripts, waking }, ref, session), {
     model: undefined,
     instructions: null,
     last: message,
     active: message,
   })
   await redis.hset(keys.session(ref, session), settings)
-  t.match(await readContext(scripts, ref, session), settings)
+  t.match(await readContext({ scripts, waking }, ref, session), settings)
 })
 
 t.test('messages come newest first, each once, however many', async (t) => {
   const opened = await openStreams(t)
-  const { scripts, ref } = opened
+  const { scripts, waking, ref } = opened
   await opened.scripts.load()
   for (const count of [0, 1, 255, 256, 257, 512, 600]) {
     const { session, ids } = await fill(opened, count)
     const before = await flights(opened)
-    t.same(await idsOf(await readContext(scripts, ref, session)), ids, `${count}`)
+    t.same(await idsOf(await readContext({ scripts, waking }, ref, session)), ids, `${count}`)
     const asked = (await flights(opened)) - before
     t.equal(asked, Math.max(1, Math.ceil(count / 256)), `${count} in ${asked} flights`)
   }
@@ -249,13 +251,13 @@ t.test('messages come newest first, each once, however many', async (t) => {
 
 t.test('large messages come in more flights, and who needs no more asks for none', async (t) => {
   const opened = await openStreams(t)
-  const { scripts, ref } = opened
+  const { scripts, waking, ref } = opened
   await opened.scripts.load()
   const { session, ids } = await fill(opened, 6, 600_000)
   const before = await flights(opened)
-  t.same(await idsOf(await readContext(scripts, ref, session)), ids)
+  t.same(await idsOf(await readContext({ scripts, waking }, ref, session)), ids)
   t.equal((await flights(opened)) - before, 7, 'the first has no room for any')
-  const context = await readContext(scripts, ref, session)
+  const context = await readContext({ scripts, waking }, ref, session)
   for await (const { id } of context.messages()) {
     t.equal(id, ids[0])
     break
@@ -265,12 +267,12 @@ t.test('large messages come in more flights, and who needs no more asks for none
 
 t.test('until a send has its turn, it has little of its history in memory', async (t) => {
   const opened = await openStreams(t)
-  const { scripts, ref, redis } = opened
+  const { scripts, waking, ref, redis } = opened
   await opened.scripts.load()
   const { session } = await fill(opened, 3, 2_000_000)
   if (isCluster(redis)) throw new Error('not one server')
   const before = redis.stream.bytesRead ?? 0
-  await readContext(scripts, ref, session)
+  await readContext({ scripts, waking }, ref, session)
   t.ok(redis.stream.bytesRead - before < 100_000)
 })
 
@@ -292,18 +294,42 @@ t.test('sends of one account are prepared one after the other', async (t) => {
 
 t.test('an invalid row is skipped', async (t) => {
   const opened = await openStreams(t)
-  const { scripts, ref, redis } = opened
+  const { scripts, waking, ref, redis } = opened
   const { session, ids } = await fill(opened, 3)
   await redis.hset(keys.messages(ref, session), ids[1] ?? '', '{"no":"message"}')
   await redis.hdel(keys.messages(ref, session), ids[2] ?? '')
-  t.same(await idsOf(await readContext(scripts, ref, session)), [ids[0]])
+  t.same(await idsOf(await readContext({ scripts, waking }, ref, session)), [ids[0]])
 })
 
 t.test('a missing session, or an invalid one, is session_not_found', async (t) => {
-  const { scripts, ref, server } = await openStreams(t)
+  const { scripts, waking, ref, server } = await openStreams(t)
   for (const id of [newId('sess'), newId('msg'), '', 'x}:sessions', `sess_${'0'.repeat(31)}`]) {
-    await t.rejects(readContext(scripts, ref, id), { code: 'session_not_found' }, id)
+    await t.rejects(readContext({ scripts, waking }, ref, id), { code: 'session_not_found' }, id)
   }
   await server.stop()
-  await t.rejects(readContext(scripts, ref, newId('sess')), { code: 'ledger_unavailable' })
+  await t.rejects(readContext({ scripts, waking }, ref, newId('sess')), {
+    code: 'ledger_unavailable',
+  })
 })
+
+t.test(
+  'a session that sleeps is read as a whole, but only for who may have it woken',
+  async (t) => {
+    const { scripts, waking, ref, redis, rows, start, asleepParts } = await openStreams(t)
+    const owned = await start()
+    const { session, message } = owned
+    const ended = JSON.stringify(rowOf({ id: message, status: 'completed', content: 'x' }))
+    await rows.finish(owned, { first: 0, count: 1, text: 'x' }, ended)
+    const ids = owned.rows.map(([id]) => id)
+    t.ok(await putToSleep(asleepParts, { ref, session }, { nowMs: Date.now() }))
+    const mayWake = Promise.reject(new GatewayError('invalid_api_key'))
+    mayWake.catch(() => undefined) // until it is awaited
+    const stranger = readContext({ scripts, waking, mayWake }, ref, session)
+    await t.rejects(stranger, { code: 'invalid_api_key' })
+    t.ok(await redis.hexists(keys.session(ref, session), 'asleep'))
+    const reading = { scripts, waking, mayWake: Promise.resolve() }
+    const context = await readContext(reading, ref, session)
+    t.equal(context.seen, `${message}:1`)
+    t.same(await idsOf(context), ids.toReversed())
+  },
+)

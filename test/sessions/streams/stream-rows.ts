@@ -4,9 +4,11 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { newId } from '../../../src/ids.ts'
 import { keys } from '../../../src/redis/keys.ts'
+import { putToSleep } from '../../../src/sessions/asleep/sleeping.ts'
 import { readContext } from '../../../src/sessions/sending/prepare.ts'
 import type { Context } from '../../../src/sessions/sending/prepare.ts'
 import type { BeginRequest } from '../../../src/sessions/streams/stream-rows.ts'
+import { storedIn } from '../../fixtures/asleep.ts'
 import { freePort } from '../../fixtures/free-port.ts'
 import { newHoldId } from '../../fixtures/ledger.ts'
 import { seeded } from '../../fixtures/random.ts'
@@ -543,18 +545,18 @@ t.test(
 
 t.test('a send does not begin with a history that has got another end since', async (t) => {
   const opened = await endedElsewhere(t)
-  const { rows, owned, rest, scripts, ref, send, start } = opened
+  const { rows, owned, rest, scripts, waking, ref, send, start } = opened
   const { session } = owned
   const begin = async ({ seen }: Pick<Context, 'seen'>) => {
     const { word } = await rows.begin(await send({ session, seen }))
     return word
   }
-  const part = await readContext(scripts, ref, session)
+  const part = await readContext({ scripts, waking }, ref, session)
   t.match(await rows.finish(owned, rest(2), done(owned.message)), { word: 'ok' })
   t.equal(await begin(part), 'changed', 'it has read a part of the answer')
-  t.equal(await begin(await readContext(scripts, ref, session)), 'ok')
+  t.equal(await begin(await readContext({ scripts, waking }, ref, session)), 'ok')
   const running = await start()
-  const none = await readContext(scripts, ref, running.session)
+  const none = await readContext({ scripts, waking }, ref, running.session)
   await rows.finish(running, { first: 0, count: 1, text: 'x' }, done(running.message))
   const late = await send({ session: running.session, seen: none.seen })
   t.same(await rows.begin(late), { word: 'changed' }, 'it has read nothing of the answer')
@@ -654,3 +656,80 @@ t.test('with Redis away each of them says so, and nothing else', async (t) => {
   await t.rejects(rows.frames(owned, 0), away)
   await t.rejects(rows.cancel(owned), away)
 })
+
+/** A message in progress whose session fell asleep all the same: Redis had forgotten that it is active. */
+async function asleepMeanwhile(t: Test) {
+  const opened = await openStreams(t, { server: shared })
+  const { redis, ref, start, asleepParts } = opened
+  const owned = await start()
+  const place = { ref, session: owned.session }
+  await redis.hdel(keys.session(ref, owned.session), 'active')
+  t.ok(await putToSleep(asleepParts, place, { nowMs: Date.now() }))
+  const row = await redis.hgetall(keys.session(ref, owned.session))
+  const unchanged = async (what: string) => {
+    t.strictSame(await storedIn(redis, place), { ids: [], rows: {} }, what)
+    t.match(await redis.hgetall(keys.session(ref, owned.session)), row, what)
+  }
+  return { ...opened, owned, place, unchanged }
+}
+
+t.test('a late owner writes no rows into a session that sleeps in the store', async (t) => {
+  const { rows, owned, unchanged, redis, ref, silence } = await asleepMeanwhile(t)
+  const { message } = owned
+  const rest = { first: 0, count: 1, text: 'x' }
+  t.same(await rows.finish(owned, rest, done(message)), { word: 'lost' })
+  await unchanged('finish')
+  t.equal(await redis.exists(keys.frames(ref, message)), 0, 'nor frames')
+  await silence(owned)
+  const end = { reached: 0, terminal: 'data: x\n\n', row: done(message) }
+  t.equal(await rows.finishLost(owned, end), true)
+  await unchanged('lost')
+  await rows.withdraw(owned, { ids: owned.rows.map(([id]) => id) })
+  await unchanged('withdraw')
+  await redis.unlink(keys.stream(ref, message))
+  t.same(await rows.append(owned, rest), { word: 'lost' })
+  t.same(await rows.finish(owned, rest, done(message)), { word: 'lost' })
+  await unchanged('an owner whose stream Redis has lost')
+  t.equal(await redis.exists(keys.stream(ref, message)), 0)
+})
+
+t.test('a row that is back while its session still wakes is not changed', async (t) => {
+  const { rows, owned, unchanged, redis, ref, place, row } = await asleepMeanwhile(t)
+  const { session, message } = owned
+  const partial = async (status: 'incomplete' | 'completed') => {
+    const text = JSON.stringify(rowOf({ id: message, status, cost: 1 }))
+    await redis.hset(keys.messages(ref, session), message, text)
+  }
+  await partial('completed')
+  await rows.amend(owned, { cost: 5, usage: null })
+  t.match(await row(owned), { cost: 1 })
+  await partial('incomplete')
+  await redis.unlink(keys.stream(ref, message))
+  const rest = { first: 0, count: 1, text: 'x' }
+  t.same(await rows.finish(owned, rest, done(message)), { word: 'lost' })
+  t.match(await row(owned), { status: 'incomplete' })
+  await redis.unlink(keys.messages(ref, place.session))
+  await unchanged('both')
+})
+
+t.test(
+  'a send into a session that fell asleep since it was read begins with all of it',
+  async (t) => {
+    const opened = await openStreams(t, { server: shared })
+    const { redis, ref, rows, send, start, asleepParts, scripts, waking } = opened
+    const owned = await start()
+    const { session } = owned
+    await rows.finish(owned, { first: 0, count: 1, text: 'x' }, done(owned.message))
+    const place = { ref, session }
+    const before = await storedIn(redis, place)
+    const { seen } = await readContext({ scripts, waking }, ref, session)
+    t.ok(await putToSleep(asleepParts, place, { nowMs: Date.now() }))
+    const next = await send({ session, seen })
+    t.same(await rows.begin(next), { word: 'ok' })
+    const ids = next.rows.map(([id]) => id)
+    t.strictSame(await storedIn(redis, place), {
+      ids: [...before.ids, ...ids],
+      rows: { ...before.rows, ...Object.fromEntries(next.rows) },
+    })
+  },
+)

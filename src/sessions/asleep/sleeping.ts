@@ -1,0 +1,89 @@
+// Puts one session to sleep: its messages go into an object of the store, and leave Redis; all else stays there. The
+// account's record of the object comes before the object, the session's name for it after it. So whatever is cut in
+// between, the object is found (rounds.ts), and the messages are in Redis or in an object that is whole.
+
+import { asked } from '../../redis/asked.ts'
+import type { Redis } from '../../redis/client.ts'
+import { keys } from '../../redis/keys.ts'
+import { numberAt } from '../../redis/scripts.ts'
+import type { ObjectStore } from '../../store/store.ts'
+import { sessionKeys } from '../library.ts'
+import type { SessionPlace, SessionScripts } from '../library.ts'
+import { newObject, pack, pathOf } from './object.ts'
+import type { StoredRow } from './object.ts'
+import { objectKeptMs } from './waking.ts'
+
+export interface SleepingOptions {
+  readonly redis: Redis
+  readonly scripts: SessionScripts
+  readonly store: Pick<ObjectStore, 'put' | 'get' | 'remove'>
+}
+
+/** Fields of which at least one changes with whatever changes the messages, or shows that somebody uses them. */
+const watched = ['last', 'ends', 'amended', 'messages', 'bytes', 'updated_at', 'woken'] as const
+
+const pageRows = 500
+const pageBytes = 1024 * 1024
+
+/** Of Redis; the object must not be found as one that nobody wants before the session names it. */
+interface Now {
+  readonly nowMs: number
+}
+
+/** False if the session was used or deleted meanwhile: then it stays as it is. Throws `storage_unavailable`. */
+export async function putToSleep(
+  { redis, scripts, store }: SleepingOptions,
+  place: SessionPlace,
+  { nowMs }: Now,
+): Promise<boolean> {
+  const { ref, session } = place
+  const looks = [
+    redis.hmget(keys.session(ref, session), ...watched),
+    redis.zcard(keys.messageIds(ref, session)),
+    redis.hlen(keys.messages(ref, session)),
+  ] as const
+  const [seen, ids, texts] = await asked(Promise.all(looks))
+  // Not as a gateway writes them: sleep.lua would refuse it in every round.
+  if (ids !== texts) return false
+  const object = newObject(session)
+  await asked(redis.sadd(keys.sleepers, ref))
+  await asked(redis.zadd(keys.asleep(ref), nowMs + objectKeptMs, object))
+  const rows = { count: 0 }
+  const bytes = await pack(rowsOf(scripts, place, rows))
+  const name = pathOf(ref, object)
+  await store.put(name, bytes, { leavesReserve: true })
+  const kept = await store.get(name)
+  if (!kept.equals(bytes)) throw new Error(`The store did not keep ${name} as it was written`)
+  const names = [...sessionKeys(ref, session), keys.asleep(ref)]
+  const fields = watched.flatMap((field, at) => [field, seen[at] ?? ''])
+  const { word } = await scripts.run('sleep', names, [`${object} ${rows.count}`, ...fields])
+  if (word === 'ok') return true
+  await store.remove(name)
+  await asked(redis.zrem(keys.asleep(ref), object))
+  return false
+}
+
+/** All messages, oldest first, in pages. Ends early when the session is deleted. */
+async function* rowsOf(
+  scripts: SessionScripts,
+  { ref, session }: SessionPlace,
+  rows: { count: number },
+): AsyncGenerator<StoredRow> {
+  for (let cursor = ''; ;) {
+    const words = [`1 ${pageRows} ${pageBytes}`, cursor]
+    const reply = await scripts.run('list', sessionKeys(ref, session), words)
+    if (reply.word !== 'ok') return
+    const found = numberAt(reply, 2)
+    const ids = reply.values.slice(3, 3 + found).map(String)
+    const texts = reply.values.slice(3 + found).map(String)
+    for (const [at, text] of texts.entries()) {
+      const id = ids[at]
+      if (id === undefined) return
+      rows.count++
+      yield [id, text]
+    }
+    const next = ids[texts.length - 1]
+    if (next === undefined) return
+    cursor = next
+  }
+}

@@ -1,0 +1,75 @@
+// Removes the objects that no session names any more: it woke, was deleted or has expired, or a gateway died before it
+// could name one. Each object is looked at once a day, in the account's records, which are older than the object.
+
+import { asked } from '../../redis/asked.ts'
+import type { Redis } from '../../redis/client.ts'
+import { keys } from '../../redis/keys.ts'
+import type { ObjectStore } from '../../store/store.ts'
+import type { SessionScripts } from '../library.ts'
+import type { Attempts } from './attempts.ts'
+import { pathOf, sessionOf } from './object.ts'
+import { objectKeptMs } from './waking.ts'
+
+export interface UnnamedOptions {
+  readonly redis: Redis
+  readonly scripts: SessionScripts
+  readonly store: Pick<ObjectStore, 'abandon'>
+}
+
+interface Unnamed {
+  readonly attempts: Attempts
+  readonly signal: AbortSignal
+}
+
+const accountsAtOnce = 100
+const objectsAtOnce = 100
+
+/** Resolves with how many it has removed. */
+export async function removeUnnamed(
+  options: UnnamedOptions,
+  { attempts, signal }: Unnamed,
+): Promise<number> {
+  const { redis } = options
+  let removed = 0
+  let cursor = '0'
+  do {
+    const [next, refs] = await asked(redis.sscan(keys.sleepers, cursor, 'COUNT', accountsAtOnce))
+    const [seconds] = await asked(redis.time())
+    const untilMs = Number(seconds) * 1000
+    const found = await asked(Promise.all(refs.map((ref) => dueObjects(redis, ref, untilMs))))
+    for (const [at, ref] of refs.entries()) {
+      for (let due = found[at] ?? []; due.length > 0 && !signal.aborted;) {
+        const { failures } = attempts
+        for (const object of due) {
+          const isRemoved = await attempts.make(object, () => look(options, ref, object))
+          if (isRemoved) removed++
+        }
+        // What could not be removed is still due.
+        const isLast = due.length < objectsAtOnce || attempts.failures > failures
+        due = isLast ? [] : await asked(dueObjects(redis, ref, untilMs))
+      }
+    }
+    cursor = next
+  } while (cursor !== '0' && !signal.aborted)
+  return removed
+}
+
+/** True when the object was removed. */
+async function look(
+  { redis, scripts, store }: UnnamedOptions,
+  ref: string,
+  object: string,
+): Promise<boolean> {
+  const names = [keys.session(ref, sessionOf(object)), keys.asleep(ref)]
+  const { word } = await scripts.run('named', names, [object, `${objectKeptMs}`])
+  if (word !== 'unnamed') return false
+  // None will name it any more: sleep.lua refuses an object whose time comes soon.
+  await store.abandon(pathOf(ref, object))
+  await asked(redis.zrem(keys.asleep(ref), object))
+  return true
+}
+
+/** Whose time has come. */
+function dueObjects(redis: Redis, ref: string, untilMs: number): Promise<string[]> {
+  return redis.zrangebyscore(keys.asleep(ref), '-inf', untilMs, 'LIMIT', 0, objectsAtOnce)
+}

@@ -1,0 +1,85 @@
+// Objects that no session names any more are removed, a day later, and no others.
+
+import t from 'tap'
+import type { Test } from 'tap'
+import { keys } from '../../../src/redis/keys.ts'
+import { Attempts } from '../../../src/sessions/asleep/attempts.ts'
+import { removeUnnamed } from '../../../src/sessions/asleep/unnamed.ts'
+import { createOld, letObjectsAge } from '../../fixtures/asleep.ts'
+import { addMessage, openSessions } from '../../fixtures/sessions.ts'
+import { until } from '../../fixtures/until.ts'
+
+const hourMs = 3_600_000
+const dayMs = 24 * hourMs
+const all = { limit: 100, order: 'asc' } as const
+
+async function start(t: Test, retentionMs = 0) {
+  const it = await openSessions(t, { retentionMs })
+  const { redis, ref, store } = it
+  const sleeping = async (session: string, of = ref) =>
+    (await redis.hget(keys.session(of, session), 'asleep')) !== null
+  /** An old session with a message. */
+  const old = async (of = ref, agoMs = 2 * dayMs) => {
+    const session = await createOld(it, of, { agoMs, retentionS: retentionMs / 1000 })
+    await addMessage(redis, { ref: of, session })
+    return session
+  }
+  return { ...it, sleeping, old, objects: () => store.list('sessions/') }
+}
+
+t.test('an object goes a day after its session woke or was deleted, and not before', async (t) => {
+  const { book, messages, redis, ref, rounds, old, objects } = await start(t)
+  const [woken, deleted, asleep] = [await old(), await old(), await old()]
+  t.match(await rounds.walk(dayMs), { slept: 3 })
+  const [, , stays] = await objects()
+  await letObjectsAge(redis, ref)
+  await messages.list({ ref, session: woken }, all)
+  await book.remove(ref, deleted)
+  t.match(await rounds.walk(dayMs), { slept: 0, removed: 0 })
+  t.equal((await objects()).length, 3)
+  for (const score of await redis.zrange(keys.asleep(ref), '0', '-1', 'WITHSCORES')) {
+    if (/^\d+$/.test(score)) t.ok(Math.abs(Number(score) - Date.now() - dayMs) < 60_000, score)
+  }
+  await letObjectsAge(redis, ref)
+  t.match(await rounds.walk(dayMs), { removed: 2 })
+  t.strictSame(await objects(), [stays])
+  await messages.list({ ref, session: asleep }, all)
+})
+
+t.test('the object of a session that has expired goes, too', async (t) => {
+  const { redis, ref, rounds, old, objects } = await start(t, 30 * dayMs)
+  const session = await old()
+  t.match(await rounds.walk(dayMs), { slept: 1 })
+  const ttl = await redis.pttl(keys.session(ref, session))
+  t.ok(ttl > 29 * dayMs, 'it sleeps no longer than it was to live')
+  await redis.pexpire(keys.session(ref, session), 1)
+  await until(async () => (await redis.exists(keys.session(ref, session))) === 0)
+  t.match(await rounds.walk(dayMs), { removed: 0 }, 'it is looked for once a day')
+  await letObjectsAge(redis, ref)
+  t.match(await rounds.walk(dayMs), { removed: 1 })
+  t.strictSame(await objects(), [])
+  t.equal(await redis.exists(keys.asleep(ref)), 0)
+})
+
+t.test(
+  'hundreds of objects go in one round, and a round that ends early goes on later',
+  async (t) => {
+    const { asleepParts, redis, ref, store, objects } = await start(t)
+    await redis.sadd(keys.sleepers, ref)
+    for (let i = 0; i < 250; i++) {
+      await redis.zadd(keys.asleep(ref), 1, `sess_${i}.x`)
+      await store.put(`sessions/${ref}/sess_${i}.x.ndjson.gz`, Buffer.from('x'))
+    }
+    const closing = new AbortController()
+    const abandon = async (name: string) => {
+      closing.abort()
+      return store.abandon(name)
+    }
+    const cut = { attempts: new Attempts(asleepParts.log), signal: closing.signal }
+    const parts = { ...asleepParts, store: { abandon } }
+    t.equal(await removeUnnamed(parts, cut), 100)
+    const open = { ...cut, signal: new AbortController().signal }
+    t.equal(await removeUnnamed(asleepParts, open), 150)
+    t.strictSame(await objects(), [])
+  },
+)
