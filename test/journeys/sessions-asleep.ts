@@ -30,12 +30,7 @@ async function start(t: Test) {
     sent.push(messageIdOf(live))
   }
   const sleep = async () => {
-    const slept = await putToSleep(
-      { redis, scripts, store },
-      { ref, session },
-      { nowMs: Date.now() },
-    )
-    t.ok(slept, 'it sleeps')
+    t.ok(await putToSleep({ redis, scripts, store }, { ref, session }), 'it sleeps')
   }
   const sleeps = async () => (await redis.hexists(keys.session(ref, session), 'asleep')) === 1
   return { ...chat_, path, ref, redis, store, session, sent, sleep, sleeps }

@@ -70,7 +70,11 @@ export const asleepMutants: readonly Mutant[] = [
     'if (!kept.equals(bytes)) throw new Error(`The store did not keep ${name} as it was written`)',
     '',
   ),
-  one(sleeping, 'await asked(redis.zadd(keys.asleep(ref), nowMs + objectKeptMs, object))', ''),
+  one(
+    sleeping,
+    'await asked(redis.zadd(keys.asleep(ref), Number(nowS) * 1000 + objectKeptMs, object))',
+    '',
+  ),
   one(sleeping, 'await asked(redis.sadd(keys.sleepers, ref))', ''),
   one(sleeping, 'if (ids !== texts) return false', ''),
   one(

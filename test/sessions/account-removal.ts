@@ -343,7 +343,7 @@ t.test('the messages of sleeping sessions go from the store, too', async (t) => 
   for (let i = 0; i < 3; i++) {
     const session = await talk.session()
     await (await talk.send(session, 'secret')).end()
-    t.ok(await putToSleep(parts, { ref, session }, { nowMs: Date.now() }))
+    t.ok(await putToSleep(parts, { ref, session }))
     sessions.push(session)
   }
   // One has woken, one has expired.

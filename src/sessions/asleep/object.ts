@@ -5,6 +5,12 @@ import { randomBytes } from 'node:crypto'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip, createGzip } from 'node:zlib'
 
+/**
+ * How long an object stays after its session has woken or was deleted: a copy of Redis from before still names it. Also
+ * how often the gateway looks whether a session names an object.
+ */
+export const objectKeptMs = 86_400_000
+
 /** A message's id and its row. */
 export type StoredRow = readonly [id: string, row: string]
 

@@ -126,12 +126,12 @@ export class Rounds {
   async #putSomeToSleep(ref: string, ids: readonly string[], sleeping: Sleeping): Promise<void> {
     const { scripts, metrics } = this.#options
     const names = ids.map((id) => keys.session(ref, id))
-    const { values, nowMs } = await scripts.run('drowsy', names, [`${sleeping.afterMs}`])
+    const { values } = await scripts.run('drowsy', names, [`${sleeping.afterMs}`])
     const drowsy = values.slice(2).map(String)
     const next = async () => {
       for (let id = drowsy.shift(); id !== undefined && !this.#isOver; id = drowsy.shift()) {
         const place = { ref, session: id }
-        const sleep = () => putToSleep(this.#options, place, { nowMs })
+        const sleep = () => putToSleep(this.#options, place)
         if (!(await sleeping.attempts.make(id, sleep))) continue
         sleeping.slept++
         metrics.sessionsSlept.inc()

@@ -9,9 +9,8 @@ import { numberAt } from '../../redis/scripts.ts'
 import type { ObjectStore } from '../../store/store.ts'
 import { sessionKeys } from '../library.ts'
 import type { SessionPlace, SessionScripts } from '../library.ts'
-import { newObject, pack, pathOf } from './object.ts'
+import { newObject, objectKeptMs, pack, pathOf } from './object.ts'
 import type { StoredRow } from './object.ts'
-import { objectKeptMs } from './waking.ts'
 
 export interface SleepingOptions {
   readonly redis: Redis
@@ -25,29 +24,24 @@ const watched = ['last', 'ends', 'amended', 'messages', 'bytes', 'updated_at', '
 const pageRows = 500
 const pageBytes = 1024 * 1024
 
-/** Of Redis; the object must not be found as one that nobody wants before the session names it. */
-interface Now {
-  readonly nowMs: number
-}
-
 /** False if the session was used or deleted meanwhile: then it stays as it is. Throws `storage_unavailable`. */
 export async function putToSleep(
   { redis, scripts, store }: SleepingOptions,
   place: SessionPlace,
-  { nowMs }: Now,
 ): Promise<boolean> {
   const { ref, session } = place
   const looks = [
     redis.hmget(keys.session(ref, session), ...watched),
     redis.zcard(keys.messageIds(ref, session)),
     redis.hlen(keys.messages(ref, session)),
+    redis.time(),
   ] as const
-  const [seen, ids, texts] = await asked(Promise.all(looks))
+  const [seen, ids, texts, [nowS]] = await asked(Promise.all(looks))
   // Not as a gateway writes them: sleep.lua would refuse it in every round.
   if (ids !== texts) return false
   const object = newObject(session)
   await asked(redis.sadd(keys.sleepers, ref))
-  await asked(redis.zadd(keys.asleep(ref), nowMs + objectKeptMs, object))
+  await asked(redis.zadd(keys.asleep(ref), Number(nowS) * 1000 + objectKeptMs, object))
   const rows = { count: 0 }
   const bytes = await pack(rowsOf(scripts, place, rows))
   const name = pathOf(ref, object)

@@ -7,8 +7,7 @@ import { keys } from '../../redis/keys.ts'
 import type { ObjectStore } from '../../store/store.ts'
 import type { SessionScripts } from '../library.ts'
 import type { Attempts } from './attempts.ts'
-import { pathOf, sessionOf } from './object.ts'
-import { objectKeptMs } from './waking.ts'
+import { objectKeptMs, pathOf, sessionOf } from './object.ts'
 
 export interface UnnamedOptions {
   readonly redis: Redis

@@ -15,7 +15,7 @@ import { NoSuchObject } from '../../store/store.ts'
 import type { ObjectStore } from '../../store/store.ts'
 import { sessionKeys } from '../library.ts'
 import type { SessionPlace, SessionScripts } from '../library.ts'
-import { pathOf, unpack } from './object.ts'
+import { objectKeptMs, pathOf, unpack } from './object.ts'
 import type { StoredRow } from './object.ts'
 
 export interface WakingOptions {
@@ -25,12 +25,6 @@ export interface WakingOptions {
   readonly log: Pick<Log, 'error'>
   readonly metrics: Pick<Metrics, 'sessionsWoken'>
 }
-
-/**
- * How long an object stays after its session has woken or was deleted: a copy of Redis from before still names it. Also
- * how often a session is looked for that names an object.
- */
-export const objectKeptMs = 86_400_000
 
 /** Each may have an object of the largest session in memory. */
 const wakesAtOnce = 2

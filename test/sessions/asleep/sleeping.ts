@@ -21,7 +21,7 @@ async function start(t: Test, { count = 3, content = 'Hello' } = {}) {
   await addMessages(redis, place, { count, content })
   await age(redis, place)
   const sleep = (more: Partial<SleepingOptions> = {}) =>
-    putToSleep({ ...asleepParts, ...more }, place, { nowMs: Date.now() })
+    putToSleep({ ...asleepParts, ...more }, place)
   return {
     ...it,
     place,
@@ -101,9 +101,9 @@ t.test('another cost of a message, or another end, is noticed', async (t) => {
   const amending = before(scripts, 'sleep', () => rows.amend(owned, { cost: 11, usage: null }))
   const place = { ref, session }
   const parts = { ...asleepParts, scripts: amending }
-  t.equal(await putToSleep(parts, place, { nowMs: Date.now() }), false)
+  t.equal(await putToSleep(parts, place), false)
   t.match(JSON.parse((await redis.hget(keys.messages(ref, session), message)) ?? ''), { cost: 11 })
-  t.equal(await putToSleep(asleepParts, place, { nowMs: Date.now() }), true)
+  t.equal(await putToSleep(asleepParts, place), true)
 })
 
 t.test('a gateway that is killed at any step loses nothing, and its object is found', async (t) => {

@@ -27,7 +27,7 @@ async function start(t: Test, { count = 3, retentionMs = 0, content = 'Hello' } 
   await age(redis, place)
   const rows = await storedIn(it.redis, place)
   const ttl = await redis.pttl(keys.session(ref, session))
-  t.ok(await putToSleep(asleepParts, place, { nowMs: Date.now() }))
+  t.ok(await putToSleep(asleepParts, place))
   const object = (await redis.hget(keys.session(ref, session), 'asleep')) ?? ''
   return { ...it, place, session, rows, object, ttl }
 }
@@ -249,7 +249,7 @@ t.test('an account with many sleeping sessions waits for its own', async (t) => 
   const sleep = async () => {
     const { id: session } = await book.create(ref, {})
     await addMessage(redis, { ref, session })
-    await putToSleep(asleepParts, { ref, session }, { nowMs: Date.now() })
+    await putToSleep(asleepParts, { ref, session })
     return session
   }
   const sessions = await Promise.all(Array.from({ length: 8 }, sleep))

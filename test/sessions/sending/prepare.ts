@@ -321,7 +321,7 @@ t.test(
     const ended = JSON.stringify(rowOf({ id: message, status: 'completed', content: 'x' }))
     await rows.finish(owned, { first: 0, count: 1, text: 'x' }, ended)
     const ids = owned.rows.map(([id]) => id)
-    t.ok(await putToSleep(asleepParts, { ref, session }, { nowMs: Date.now() }))
+    t.ok(await putToSleep(asleepParts, { ref, session }))
     const mayWake = Promise.reject(new GatewayError('invalid_api_key'))
     mayWake.catch(() => undefined) // until it is awaited
     const stranger = readContext({ scripts, waking, mayWake }, ref, session)

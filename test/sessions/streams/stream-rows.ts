@@ -664,7 +664,7 @@ async function asleepMeanwhile(t: Test) {
   const owned = await start()
   const place = { ref, session: owned.session }
   await redis.hdel(keys.session(ref, owned.session), 'active')
-  t.ok(await putToSleep(asleepParts, place, { nowMs: Date.now() }))
+  t.ok(await putToSleep(asleepParts, place))
   const row = await redis.hgetall(keys.session(ref, owned.session))
   const unchanged = async (what: string) => {
     t.strictSame(await storedIn(redis, place), { ids: [], rows: {} }, what)
@@ -723,7 +723,7 @@ t.test(
     const place = { ref, session }
     const before = await storedIn(redis, place)
     const { seen } = await readContext({ scripts, waking }, ref, session)
-    t.ok(await putToSleep(asleepParts, place, { nowMs: Date.now() }))
+    t.ok(await putToSleep(asleepParts, place))
     const next = await send({ session, seen })
     t.same(await rows.begin(next), { word: 'ok' })
     const ids = next.rows.map(([id]) => id)
