@@ -4,7 +4,8 @@
 import { GatewayError } from '../errors.ts'
 import { isId } from '../ids.ts'
 import { keys } from '../redis/keys.ts'
-import type { ScriptLibrary, Scripts, WordsOf } from '../redis/scripts.ts'
+import { numberAt } from '../redis/scripts.ts'
+import type { Reply, ScriptLibrary, Scripts, WordsOf } from '../redis/scripts.ts'
 
 /** What stands before the scripts that share something. What an account has stored comes first: files count in the same row. */
 const after = ['../../accounts/lua/storage', 'prelude'] as const
@@ -66,4 +67,11 @@ export function sessionKeys(ref: string, session: string): readonly string[] {
 
 export function streamKeys(ref: string, message: string): readonly string[] {
   return [keys.stream(ref, message), keys.frames(ref, message)]
+}
+
+/** What list.lua has found. There are fewer rows than ids if the next row has no room; a row that is missing is ''. */
+export function listedIn(reply: Reply): { readonly ids: string[]; readonly rows: string[] } {
+  const texts = reply.values.slice(3).map(String)
+  const count = numberAt(reply, 2)
+  return { ids: texts.slice(0, count), rows: texts.slice(count) }
 }

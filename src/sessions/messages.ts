@@ -9,7 +9,7 @@ import type { List, Page } from '../http/page.ts'
 import { isId } from '../ids.ts'
 import { keys } from '../redis/keys.ts'
 import type { Waking } from './asleep/waking.ts'
-import { checkSession, sessionKeys } from './library.ts'
+import { checkSession, listedIn, sessionKeys } from './library.ts'
 import type { SessionPlace, SessionScripts } from './library.ts'
 import { readFlights } from '../redis/listing.ts'
 import type { Members, Row } from '../redis/listing.ts'
@@ -46,13 +46,11 @@ export class MessageBook {
       const list = () => scripts.run('list', names, words)
       const reply = await waking.awake({ ref, session }, list)
       if (reply.word !== 'ok') throw new GatewayError(reply.word)
-      const texts = reply.values.slice(3).map(String)
-      const found = numberAt(reply, 2)
-      const rows = texts.slice(found).map((text) => rowOf(text, session))
-      return { ids: texts.slice(0, found), rows }
+      const { ids, rows } = listedIn(reply)
+      return { ids, rows: rows.map((text) => rowOf(text, session)) }
     }
-    const ids = keys.messageIds(ref, session)
-    const forget = (gone: readonly string[]) => asked(redis.zrem(ids, ...gone))
+    const forget = (gone: readonly string[]) =>
+      asked(redis.zrem(keys.messageIds(ref, session), ...gone))
     return readFlights({ ref, fly, forget }, page)
   }
 

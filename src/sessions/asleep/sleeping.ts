@@ -5,9 +5,8 @@
 import { asked } from '../../redis/asked.ts'
 import type { Redis } from '../../redis/client.ts'
 import { keys } from '../../redis/keys.ts'
-import { numberAt } from '../../redis/scripts.ts'
 import type { ObjectStore } from '../../store/store.ts'
-import { sessionKeys } from '../library.ts'
+import { listedIn, sessionKeys } from '../library.ts'
 import type { SessionPlace, SessionScripts } from '../library.ts'
 import { newObject, objectKeptMs, pack, pathOf } from './object.ts'
 import type { StoredRow } from './object.ts'
@@ -67,17 +66,12 @@ async function* rowsOf(
     const words = [`1 ${pageRows} ${pageBytes}`, cursor]
     const reply = await scripts.run('list', sessionKeys(ref, session), words)
     if (reply.word !== 'ok') return
-    const found = numberAt(reply, 2)
-    const ids = reply.values.slice(3, 3 + found).map(String)
-    const texts = reply.values.slice(3 + found).map(String)
-    for (const [at, text] of texts.entries()) {
-      const id = ids[at]
-      if (id === undefined) return
+    const page = listedIn(reply)
+    if (page.rows.length === 0) return
+    for (const [at, row] of page.rows.entries()) {
+      cursor = page.ids[at] ?? ''
       rows.count++
-      yield [id, text]
+      yield [cursor, row]
     }
-    const next = ids[texts.length - 1]
-    if (next === undefined) return
-    cursor = next
   }
 }
