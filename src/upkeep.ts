@@ -1,5 +1,6 @@
 // What is done at intervals. Each process reads its gauges. One process, for all, archives the journal, puts sessions to
-// sleep, sums up what accounts owe and have, and counts those with little left. And what a process tells of itself when it is asked.
+// sleep, sums up what accounts owe and have, and counts those with little left. Also what a process tells of itself when
+// it is asked.
 
 import { lowBalance } from './accounts/low-balance.ts'
 import { createScripts, isOutage } from './redis/scripts.ts'
@@ -40,6 +41,13 @@ export function watchGauges(
   createEvery(undo)(1000, look)
 }
 
+/** Redis has an alert of its own: while it is away, the log does not fill with what could not be done. */
+function warnUnlessAway({ redis, log }: Pick<Watched, 'redis' | 'log'>) {
+  return (what: string) => (err: unknown) => {
+    if (redis.up && !isOutage(err, redis)) log.warn({ err }, what)
+  }
+}
+
 interface Books extends Watched, Pick<Gateway, 'store'> {
   /** As it is now. */
   readonly configNow: () => Pick<Config, 'plugins'>
@@ -51,9 +59,7 @@ export function keepBooks(
   undo: AsyncDisposableStack,
 ): void {
   const every = createEvery(undo)
-  const notDone = (what: string) => (err: unknown) => {
-    if (redis.up && !isOutage(err, redis)) log.warn({ err }, what)
-  }
+  const notDone = warnUnlessAway({ redis, log })
   const unread = notDone('the sum that accounts owe could not be read')
   const readOwed = () => {
     ledger.debtors.sum().then((sum) => metrics.owed.set(sum), unread)
@@ -77,11 +83,12 @@ export function keepBooks(
   })
 }
 
-/** For the sessions of all accounts; one process of a gateway does this. Returns what it does every hour. */
+/** For the sessions of all accounts, every hour; one process of a gateway does this. Returns one hour's work, for tests. */
 export function restSessions(
   { redis, store, log, metrics, configNow }: Books,
   undo: AsyncDisposableStack,
 ): () => Promise<void> {
+  const notDone = warnUnlessAway({ redis, log })
   const scripts = createScripts({ link: redis, library: sessionScripts })
   const rounds = new Rounds({ redis: redis.client, scripts, store, log, metrics })
   undo.defer(() => rounds.close())
@@ -90,8 +97,7 @@ export function restSessions(
       const { slept, removed } = await rounds.run(restMs(configNow()))
       if (slept + removed > 0) log.info({ slept, removed }, 'sessions went to sleep in the store')
     } catch (err) {
-      const what = 'sessions could not go to sleep: the gateway tries again in an hour'
-      if (redis.up && !isOutage(err, redis)) log.warn({ err }, what)
+      notDone('sessions could not go to sleep: the gateway tries again in an hour')(err)
     }
   }
   createEvery(undo)(hourMs, () => void round())
