@@ -7,25 +7,19 @@ import { GatewayError } from '../../../src/errors.ts'
 import { keys } from '../../../src/redis/keys.ts'
 import { Rounds, restMs } from '../../../src/sessions/asleep/rounds.ts'
 import type { ObjectStore } from '../../../src/store/store.ts'
-import { age, createOld, letObjectsAge } from '../../fixtures/asleep.ts'
-import { addMessage, openSessions } from '../../fixtures/sessions.ts'
+import { age, letObjectsAge } from '../../fixtures/asleep.ts'
+import { createOld, dayMs, openOld } from '../../fixtures/old-sessions.ts'
+import { addMessage } from '../../fixtures/sessions.ts'
 
 const hourMs = 3_600_000
-const dayMs = 24 * hourMs
 const all = { limit: 100, order: 'asc' } as const
 
-async function start(t: Test, retentionMs = 0) {
-  const it = await openSessions(t, { retentionMs })
-  const { redis, ref, store } = it
+async function start(t: Test) {
+  const it = await openOld(t)
+  const { redis, ref } = it
   const sleeping = async (session: string, of = ref) =>
     (await redis.hget(keys.session(of, session), 'asleep')) !== null
-  /** An old session with a message. */
-  const old = async (of = ref, agoMs = 2 * dayMs) => {
-    const session = await createOld(it, of, { agoMs, retentionS: retentionMs / 1000 })
-    await addMessage(redis, { ref: of, session })
-    return session
-  }
-  return { ...it, sleeping, old, objects: () => store.list('sessions/') }
+  return { ...it, sleeping }
 }
 
 t.test('sessions fall asleep that have messages and that nobody has used for long', async (t) => {

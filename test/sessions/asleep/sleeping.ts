@@ -7,7 +7,7 @@ import { keys } from '../../../src/redis/keys.ts'
 import { pathOf } from '../../../src/sessions/asleep/object.ts'
 import { putToSleep } from '../../../src/sessions/asleep/sleeping.ts'
 import type { SleepingOptions } from '../../../src/sessions/asleep/sleeping.ts'
-import { age, before, letObjectsAge, storedIn } from '../../fixtures/asleep.ts'
+import { age, hooked, letObjectsAge, storedIn } from '../../fixtures/asleep.ts'
 import { addMessage, addMessages, openSessions } from '../../fixtures/sessions.ts'
 import { openStreams, rowOf } from '../../fixtures/stream.ts'
 
@@ -79,7 +79,7 @@ t.test('what is used meanwhile stays awake, and leaves nothing in the store', as
     const it = await start(t)
     const { sleep, scripts, redis, place, objects, records } = it
     let used = {}
-    const using = before(scripts, 'sleep', async () => {
+    const using = hooked(scripts, 'sleep', async () => {
       await use(it)
       used = await storedIn(redis, place)
     })
@@ -98,7 +98,7 @@ t.test('another cost of a message, or another end, is noticed', async (t) => {
   const { session, message } = owned
   const ended = rowOf({ id: message, status: 'completed', content: 'x', cost: 10 })
   await rows.finish(owned, { first: 0, count: 1, text: 'x' }, JSON.stringify(ended))
-  const amending = before(scripts, 'sleep', () => rows.amend(owned, { cost: 11, usage: null }))
+  const amending = hooked(scripts, 'sleep', () => rows.amend(owned, { cost: 11, usage: null }))
   const place = { ref, session }
   const parts = { ...asleepParts, scripts: amending }
   t.equal(await putToSleep(parts, place), false)
@@ -115,7 +115,7 @@ t.test('a gateway that is killed at any step loses nothing, and its object is fo
       'before the object': ({ store }) => ({ store: { ...store, put: killed } }),
       'after the object': ({ store }) => ({ store: { ...store, get: killed } }),
       'before the session names it': ({ scripts }) => ({
-        scripts: before(scripts, 'sleep', killed),
+        scripts: hooked(scripts, 'sleep', killed),
       }),
     }
   for (const [what, cut] of Object.entries(cuts)) {
@@ -154,9 +154,9 @@ t.test('a session that names its object keeps it, though nobody heard of that', 
 t.test('a gateway that was frozen for a day names no object that others remove', async (t) => {
   const it = await start(t)
   const { sleep, scripts, redis, ref, place, objects, records } = it
-  const frozen = before(scripts, 'sleep', () => letObjectsAge(redis, ref))
+  const frozen = hooked(scripts, 'sleep', () => letObjectsAge(redis, ref))
   t.equal(await sleep({ scripts: frozen }), false)
-  const swept = before(scripts, 'sleep', () => redis.del(keys.asleep(ref)))
+  const swept = hooked(scripts, 'sleep', () => redis.del(keys.asleep(ref)))
   t.equal(await sleep({ scripts: swept }), false)
   t.strictSame(await storedIn(redis, place), it.before)
   t.strictSame([...(await objects()), ...(await records())], [])

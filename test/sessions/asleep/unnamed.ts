@@ -1,34 +1,17 @@
 // Objects that no session names any more are removed, a day later, and no others.
 
 import t from 'tap'
-import type { Test } from 'tap'
 import { keys } from '../../../src/redis/keys.ts'
 import { Attempts } from '../../../src/sessions/asleep/attempts.ts'
 import { removeUnnamed } from '../../../src/sessions/asleep/unnamed.ts'
-import { createOld, letObjectsAge } from '../../fixtures/asleep.ts'
-import { addMessage, openSessions } from '../../fixtures/sessions.ts'
+import { letObjectsAge } from '../../fixtures/asleep.ts'
+import { dayMs, openOld } from '../../fixtures/old-sessions.ts'
 import { until } from '../../fixtures/until.ts'
 
-const hourMs = 3_600_000
-const dayMs = 24 * hourMs
 const all = { limit: 100, order: 'asc' } as const
 
-async function start(t: Test, retentionMs = 0) {
-  const it = await openSessions(t, { retentionMs })
-  const { redis, ref, store } = it
-  const sleeping = async (session: string, of = ref) =>
-    (await redis.hget(keys.session(of, session), 'asleep')) !== null
-  /** An old session with a message. */
-  const old = async (of = ref, agoMs = 2 * dayMs) => {
-    const session = await createOld(it, of, { agoMs, retentionS: retentionMs / 1000 })
-    await addMessage(redis, { ref: of, session })
-    return session
-  }
-  return { ...it, sleeping, old, objects: () => store.list('sessions/') }
-}
-
 t.test('an object goes a day after its session woke or was deleted, and not before', async (t) => {
-  const { book, messages, redis, ref, rounds, old, objects } = await start(t)
+  const { book, messages, redis, ref, rounds, old, objects } = await openOld(t)
   const [woken, deleted, asleep] = [await old(), await old(), await old()]
   t.match(await rounds.walk(dayMs), { slept: 3 })
   const [, , stays] = await objects()
@@ -47,7 +30,7 @@ t.test('an object goes a day after its session woke or was deleted, and not befo
 })
 
 t.test('the object of a session that has expired goes, too', async (t) => {
-  const { redis, ref, rounds, old, objects } = await start(t, 30 * dayMs)
+  const { redis, ref, rounds, old, objects } = await openOld(t, 30 * dayMs)
   const session = await old()
   t.match(await rounds.walk(dayMs), { slept: 1 })
   const ttl = await redis.pttl(keys.session(ref, session))
@@ -64,7 +47,7 @@ t.test('the object of a session that has expired goes, too', async (t) => {
 t.test(
   'hundreds of objects go in one round, and a round that ends early goes on later',
   async (t) => {
-    const { asleepParts, redis, ref, store, objects } = await start(t)
+    const { asleepParts, redis, ref, store, objects } = await openOld(t)
     await redis.sadd(keys.sleepers, ref)
     for (let i = 0; i < 250; i++) {
       await redis.zadd(keys.asleep(ref), 1, `sess_${i}.x`)

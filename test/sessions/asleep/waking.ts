@@ -9,13 +9,11 @@ import { pathOf } from '../../../src/sessions/asleep/object.ts'
 import { putToSleep } from '../../../src/sessions/asleep/sleeping.ts'
 import { MessageBook } from '../../../src/sessions/messages.ts'
 import type { SessionScripts } from '../../../src/sessions/library.ts'
-import { age, before, storedIn } from '../../fixtures/asleep.ts'
+import { age, hooked, storedIn } from '../../fixtures/asleep.ts'
 import { addMessage, addMessages, openSessions } from '../../fixtures/sessions.ts'
 
 const hourMs = 3_600_000
 const all = { limit: 100, order: 'asc' } as const
-
-type World = Awaited<ReturnType<typeof openSessions>>
 
 /** A session with messages that sleeps. */
 async function start(t: Test, { count = 3, retentionMs = 0, content = 'Hello' } = {}) {
@@ -31,9 +29,6 @@ async function start(t: Test, { count = 3, retentionMs = 0, content = 'Hello' } 
   const object = (await redis.hget(keys.session(ref, session), 'asleep')) ?? ''
   return { ...it, place, session, rows, object, ttl }
 }
-
-const hooked = ({ scripts }: Pick<World, 'scripts'>, on: () => unknown) =>
-  before(scripts, 'wake', on)
 
 t.test('reading wakes a session, which then is as it was', async (t) => {
   const it = await start(t, { count: 30 })
@@ -95,7 +90,7 @@ t.test('a gateway that is slower than another writes nothing late', async (t) =>
   const it = await start(t, { count: 1200 })
   const { asleepParts, place, object, ref, session, redis, waking } = it
   let at = 0
-  const scripts = hooked(it, async () => {
+  const scripts = hooked(it.scripts, 'wake', async () => {
     if (at++ !== 1) return
     await waking.wake(place, object)
     await redis.unlink(keys.messageIds(ref, session), keys.messages(ref, session))
@@ -110,7 +105,7 @@ t.test(
     const it = await start(t, { count: 1200 })
     const { asleepParts, place, object, messages, rows, redis, ref, session } = it
     let at = 0
-    const scripts = hooked(it, () => {
+    const scripts = hooked(it.scripts, 'wake', () => {
       if (at++ === 1) throw new GatewayError('ledger_unavailable')
     })
     const dying = new Waking({ ...asleepParts, scripts })
@@ -127,7 +122,7 @@ t.test('no part of a session is shown while it wakes', async (t) => {
   const { asleepParts, place, object, messages, rows } = it
   const seen: unknown[] = []
   let isIn = false
-  const scripts = hooked(it, async () => {
+  const scripts = hooked(it.scripts, 'wake', async () => {
     if (isIn) return
     isIn = true
     const last = { ...place, message: rows.ids.at(-1) ?? '' }
@@ -145,7 +140,7 @@ t.test('a session that is deleted while it wakes stays deleted', async (t) => {
   const it = await start(t, { count: 1200 })
   const { asleepParts, place, object, book, redis, ref, session } = it
   let at = 0
-  const scripts = hooked(it, async () => {
+  const scripts = hooked(it.scripts, 'wake', async () => {
     if (at++ === 1) await book.remove(ref, session)
   })
   const messages = new MessageBook({ ...it, waking: new Waking({ ...asleepParts, scripts }) })
@@ -159,7 +154,7 @@ t.test('messages that Redis loses while they are written are written again', asy
   const it = await start(t, { count: 1200 })
   const { asleepParts, place, object, redis, ref, session, rows } = it
   let at = 0
-  const scripts = hooked(it, async () => {
+  const scripts = hooked(it.scripts, 'wake', async () => {
     if (at++ === 1) await redis.unlink(keys.messageIds(ref, session), keys.messages(ref, session))
   })
   await new Waking({ ...asleepParts, scripts }).wake(place, object)
