@@ -118,12 +118,3 @@ t.test('without the store, what needs the messages of a sleeping session is refu
   t.equal((await send(id, 'third question')).status, 200)
   t.match(await balanceOf(gateway, account), { owed: 0 })
 })
-
-t.test('a session that is deleted while it sleeps is gone', async (t) => {
-  const { session, sleep, at, redis, ref, store } = await start(t)
-  await sleep()
-  t.equal((await at(`/${session}`, { method: 'DELETE' })).status, 204)
-  t.strictSame(await refusal(await at(`/${session}/messages`)), [404, 'session_not_found'])
-  const [object = ''] = await redis.zrange(keys.asleep(ref), '0', '-1')
-  t.strictSame(await store.list('sessions/'), [`sessions/${ref}/${object}.ndjson.gz`])
-})

@@ -33,7 +33,6 @@ async function start(t: Test, { count = 3, retentionMs = 0, content = 'Hello' } 
 t.test('reading wakes a session, which then is as it was', async (t) => {
   const it = await start(t, { count: 30 })
   const { messages, place, session, rows, redis, ref, book, metrics } = it
-  t.strictSame(await storedIn(it.redis, place), { ids: [], rows: {} }, 'nothing is left in Redis')
   const list = await messages.list(place, { limit: 20, order: 'asc' })
   t.match(list, { data: { length: 20 }, first_id: rows.ids[0], has_more: true })
   t.strictSame(await storedIn(it.redis, place), rows, 'byte for byte')
@@ -194,7 +193,6 @@ t.test('while the store is away, only the messages of sleeping sessions are', as
   const waking = new Waking({ ...asleepParts, store: { get: away } })
   const messages = new MessageBook({ ...it, waking })
   await t.rejects(messages.list(place, all), { code: 'storage_unavailable', status: 503 })
-  t.match(await book.list(ref, all), { data: [{ id: session, message_count: 3 }] })
   const { id: other } = await book.create(ref, {})
   await addMessage(redis, { ref, session: other })
   t.match(await messages.list({ ref, session: other }, all), { data: { length: 1 } })
