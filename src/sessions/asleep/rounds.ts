@@ -1,7 +1,6 @@
-// Goes over all accounts: puts sessions to sleep that nobody has used for long, and removes the objects that no session
-// names any more, because it woke, was deleted or has expired, or because a gateway died before it could name one.
-// Costs Redis one command for an account without old sessions; of one with old sessions, a script for each 200 of
-// them. The objects of an account are looked at once a day.
+// Goes over all accounts: has the objects removed that no session names any more (unnamed.ts), and puts sessions to sleep
+// that nobody has used for long. Costs Redis one command for an account, and for each 200 old sessions a script and
+// another command.
 
 import type { Config } from '../../config/config.ts'
 import { duration } from '../../config/schema.ts'
@@ -93,7 +92,7 @@ export class Rounds {
   async #walk(afterMs: number): Promise<Round> {
     const attempts = new Attempts(this.#options.log)
     const { signal } = this.#closing
-    const removed = await removeUnnamed(this.#options, { attempts, signal })
+    const removed = await removeUnnamed({ ...this.#options, attempts, signal })
     const sleeping = { afterMs, attempts, slept: 0 }
     if (afterMs > 0) await this.#putOldToSleep(sleeping)
     return { slept: sleeping.slept, removed }
@@ -107,15 +106,15 @@ export class Rounds {
     const { redis } = this.#options
     for await (const refs of refsInGroups(redis, accountsAtOnce)) {
       await asked(redis.pexpire(keys.sleepWalk, walkMs))
-      // No session was changed before it was created.
+      // A session that was created later was changed later.
       const before = idsBefore(Date.now() - sleeping.afterMs)
-      const firsts = refs.map((ref) => oldSessions(redis, ref, { before }))
+      const firsts = refs.map((ref) => oldSessions(redis, ref, { from: '-', before }))
       const found = await asked(Promise.all(firsts))
       for (const [at, ref] of refs.entries()) {
         for (let ids = found[at] ?? []; ids.length > 0 && !this.#isOver;) {
           await this.#putSomeToSleep(ref, ids, sleeping)
           const isLast = ids.length < sessionsALook
-          const rest = { before, after: ids.at(-1) }
+          const rest = { from: `(${ids.at(-1)}`, before }
           ids = isLast ? [] : await asked(oldSessions(redis, ref, rest))
         }
       }
@@ -148,19 +147,18 @@ interface Sleeping {
   slept: number
 }
 
-interface Older {
-  /** Smaller than each id that was made later. */
+/** Bounds as ZRANGEBYLEX takes them. */
+interface Bounds {
+  readonly from: string
   readonly before: string
-  readonly after?: string | undefined
 }
 
-/** The ids of up to `sessionsALook` sessions that were created before, whatever they are now. */
-function oldSessions(redis: Redis, ref: string, { before, after }: Older): Promise<string[]> {
-  const from = after === undefined ? '-' : `(${after}`
-  return redis.zrangebylex(keys.sessions(ref), from, `(${before}`, 'LIMIT', 0, sessionsALook)
+/** The ids of up to `sessionsALook` sessions between the bounds, oldest first, whatever they are now. */
+function oldSessions(redis: Redis, ref: string, { from, before }: Bounds): Promise<string[]> {
+  return redis.zrangebylex(keys.sessions(ref), from, before, 'LIMIT', 0, sessionsALook)
 }
 
-/** Ids of sessions begin with the time. */
+/** The bound before each id of a session that was made later: ids begin with the time. */
 function idsBefore(ms: number): string {
-  return `sess_${Math.floor(ms).toString(16).padStart(12, '0')}`
+  return `(sess_${Math.floor(ms).toString(16).padStart(12, '0')}`
 }

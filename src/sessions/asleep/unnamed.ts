@@ -1,5 +1,5 @@
-// Removes the objects that no session names any more: it woke, was deleted or has expired, or a gateway died before it
-// could name one. Each object is looked at once a day, in the account's records, which are older than the object.
+// Removes the objects that no session names any more: it woke, was deleted or has expired, or a gateway died before the
+// session named one. The account's record of an object is older than the object, and says when to look: once a day.
 
 import { asked } from '../../redis/asked.ts'
 import type { Redis } from '../../redis/client.ts'
@@ -13,10 +13,8 @@ export interface UnnamedOptions {
   readonly redis: Redis
   readonly scripts: SessionScripts
   readonly store: Pick<ObjectStore, 'abandon'>
-}
-
-interface Unnamed {
   readonly attempts: Attempts
+  /** Ends the work early. */
   readonly signal: AbortSignal
 }
 
@@ -24,11 +22,8 @@ const accountsAtOnce = 100
 const objectsAtOnce = 100
 
 /** Resolves with how many it has removed. */
-export async function removeUnnamed(
-  options: UnnamedOptions,
-  { attempts, signal }: Unnamed,
-): Promise<number> {
-  const { redis } = options
+export async function removeUnnamed(options: UnnamedOptions): Promise<number> {
+  const { redis, attempts, signal } = options
   let removed = 0
   let cursor = '0'
   do {

@@ -58,11 +58,11 @@ t.test(
       closing.abort()
       return store.abandon(name)
     }
-    const cut = { attempts: new Attempts(asleepParts.log), signal: closing.signal }
-    const parts = { ...asleepParts, store: { abandon } }
-    t.equal(await removeUnnamed(parts, cut), 100)
-    const open = { ...cut, signal: new AbortController().signal }
-    t.equal(await removeUnnamed(asleepParts, open), 150)
+    const { signal } = new AbortController()
+    const parts = { ...asleepParts, attempts: new Attempts(asleepParts.log), signal }
+    const cut = { ...parts, store: { abandon }, signal: closing.signal }
+    t.equal(await removeUnnamed(cut), 100)
+    t.equal(await removeUnnamed(parts), 150)
     t.strictSame(await objects(), [])
   },
 )
