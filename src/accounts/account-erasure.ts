@@ -38,7 +38,8 @@ async function eraseKeys(redis: Redis, ref: string): Promise<void> {
 }
 
 /** The names after the tag that stay. Marks of settlements and answers to credits expire within 26 hours; until then a repeated call finds them. */
-const stays = /^(account|journal|payments|usage:.+|settled:.+|credit:.+|due|asleep|storage)$/
+const stays =
+  /^(account|journal|payments|usage:.+|settled:.+|credit:.+|due|session-objects|storage)$/
 
 /** A request under way may still write between two passes, so they are repeated until one finds nothing (at most 5). */
 async function eraseRows(redis: Redis, ref: string): Promise<void> {

@@ -37,7 +37,7 @@ export const keys = {
   /** hash: message id → the message as JSON */
   messages: (ref: string, session: string) => `{${ref}}:session:${session}:messages`,
   /** zset: `<session id>.<random>`, an object in the store with the messages of that session → when to look whether a session still names it, and to remove it if none does (ms of Redis TIME); written before the object */
-  asleep: (ref: string) => `{${ref}}:asleep`,
+  sessionObjects: (ref: string) => `{${ref}}:session-objects`,
   /** hash: hold (the id of its generation's hold), next (the next seq), bytes, counted (bytes that its session counts for it while it runs), touched (ms of the last append), open (1: will not be withdrawn, though there is no frame yet), cancelled, ended, lost (not ended by its owner), said and said_next (the text of the frames before seq said_next), `to:<seq>` (terminal events that readers of a lost stream got); EXPIRE when ended */
   stream: (ref: string, message: string) => `{${ref}}:stream:${message}`,
   /** stream: frames in batches, each under `<seq of its last frame + 1>-0` as `f`, the last with `e`: 1 from its owner, `lost` from another gateway; EXPIRE when ended */

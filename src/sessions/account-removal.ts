@@ -96,7 +96,7 @@ function rowErasure(link: ScriptLink) {
     sessions: (ref: string) =>
       asked(eachOf(link, keys.sessions(ref), sessionsAtOnce, (id) => eraseSession(ref, id))),
     /** Has those of sleeping sessions removed in the next round (asleep/rounds.ts), and not a day later. */
-    objects: (ref: string) => asked(dueNow(link, keys.asleep(ref))),
+    objects: (ref: string) => asked(dueNow(link, keys.sessionObjects(ref))),
     /** Those whose session has gone before. */
     files: (ref: string) =>
       asked(eachOf(link, keys.files(ref), filesAtOnce, (id) => dropOne(ref, id))),

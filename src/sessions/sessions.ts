@@ -158,7 +158,12 @@ export class SessionBook {
   async remove(ref: string, id: string): Promise<void> {
     checkSession(id)
     const { redis, scripts, replayKeepMs } = this.#options
-    const rows = [keys.sessions(ref), ...sessionKeys(ref, id), keys.storage(ref), keys.asleep(ref)]
+    const rows = [
+      keys.sessions(ref),
+      ...sessionKeys(ref, id),
+      keys.storage(ref),
+      keys.sessionObjects(ref),
+    ]
     const kept = `${Math.ceil(replayKeepMs / 1000)} ${objectKeptMs}`
     for (;;) {
       const looks = [

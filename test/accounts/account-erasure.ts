@@ -40,7 +40,16 @@ t.test('all keys go, in however many rounds, and those of others stay', async (t
 t.test('of its rows only the books stay, and what a sweeper still needs', async (t) => {
   const { redis, accounts, make, closed } = await start(t)
   const [{ ref, account }, other] = [await closed('a'), await make('b')]
-  const books = ['journal', 'usage:h1', 'usage:d1', 'settled:1', 'credit:topup:x', 'storage', 'due']
+  const books = [
+    'journal',
+    'usage:h1',
+    'usage:d1',
+    'settled:1',
+    'credit:topup:x',
+    'storage',
+    'due',
+    'session-objects',
+  ]
   const others = ['rate', 'claim:x', 'frames:x', 'stream:x', 'file:x', 'session:x:files', 'other:x']
   for (const name of [...books, ...others]) {
     for (const one of [ref, other.ref]) await redis.set(`{${one}}:${name}`, '1')

@@ -72,7 +72,7 @@ export const asleepMutants: readonly Mutant[] = [
   ),
   one(
     sleeping,
-    'await asked(redis.zadd(keys.asleep(ref), Number(nowS) * 1000 + objectKeptMs, object))',
+    'await asked(redis.zadd(keys.sessionObjects(ref), Number(nowS) * 1000 + objectKeptMs, object))',
     '',
   ),
   one(sleeping, 'await asked(redis.sadd(keys.sleepers, ref))', ''),

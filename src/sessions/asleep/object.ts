@@ -19,7 +19,7 @@ export function newObject(session: string): string {
   return `${session}.${randomBytes(8).toString('hex')}`
 }
 
-export function sessionOf(object: string): string {
+export function sessionIn(object: string): string {
   return object.slice(0, object.indexOf('.'))
 }
 

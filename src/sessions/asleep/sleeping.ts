@@ -40,19 +40,19 @@ export async function putToSleep(
   if (ids !== texts) return false
   const object = newObject(session)
   await asked(redis.sadd(keys.sleepers, ref))
-  await asked(redis.zadd(keys.asleep(ref), Number(nowS) * 1000 + objectKeptMs, object))
+  await asked(redis.zadd(keys.sessionObjects(ref), Number(nowS) * 1000 + objectKeptMs, object))
   const rows = { count: 0 }
   const bytes = await pack(rowsOf(scripts, place, rows))
   const name = pathOf(ref, object)
   await store.put(name, bytes, { leavesReserve: true })
   const kept = await store.get(name)
   if (!kept.equals(bytes)) throw new Error(`The store did not keep ${name} as it was written`)
-  const names = [...sessionKeys(ref, session), keys.asleep(ref)]
+  const names = [...sessionKeys(ref, session), keys.sessionObjects(ref)]
   const fields = watched.flatMap((field, at) => [field, seen[at] ?? ''])
   const { word } = await scripts.run('sleep', names, [`${object} ${rows.count}`, ...fields])
   if (word === 'ok') return true
   await store.remove(name)
-  await asked(redis.zrem(keys.asleep(ref), object))
+  await asked(redis.zrem(keys.sessionObjects(ref), object))
   return false
 }
 

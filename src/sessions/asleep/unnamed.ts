@@ -7,7 +7,7 @@ import { keys } from '../../redis/keys.ts'
 import type { ObjectStore } from '../../store/store.ts'
 import type { SessionScripts } from '../library.ts'
 import type { Attempts } from './attempts.ts'
-import { objectKeptMs, pathOf, sessionOf } from './object.ts'
+import { objectKeptMs, pathOf, sessionIn } from './object.ts'
 
 export interface UnnamedOptions {
   readonly redis: Redis
@@ -54,16 +54,16 @@ async function look(
   ref: string,
   object: string,
 ): Promise<boolean> {
-  const names = [keys.session(ref, sessionOf(object)), keys.asleep(ref)]
+  const names = [keys.session(ref, sessionIn(object)), keys.sessionObjects(ref)]
   const { word } = await scripts.run('named', names, [object, `${objectKeptMs}`])
   if (word !== 'unnamed') return false
   // None will name it any more: sleep.lua refuses an object whose time comes soon.
   await store.abandon(pathOf(ref, object))
-  await asked(redis.zrem(keys.asleep(ref), object))
+  await asked(redis.zrem(keys.sessionObjects(ref), object))
   return true
 }
 
 /** Whose time has come. */
 function dueObjects(redis: Redis, ref: string, untilMs: number): Promise<string[]> {
-  return redis.zrangebyscore(keys.asleep(ref), '-inf', untilMs, 'LIMIT', 0, objectsAtOnce)
+  return redis.zrangebyscore(keys.sessionObjects(ref), '-inf', untilMs, 'LIMIT', 0, objectsAtOnce)
 }

@@ -102,7 +102,7 @@ export class Waking {
   async #write(place: SessionPlace, object: string, bytes: Buffer): Promise<boolean> {
     const { scripts, metrics } = this.#options
     const { ref, session } = place
-    const names = [...sessionKeys(ref, session), keys.asleep(ref)]
+    const names = [...sessionKeys(ref, session), keys.sessionObjects(ref)]
     let count = 0
     let [chunk, size]: [StoredRow[], number] = [[], 0]
     const send = async (all: number) => {

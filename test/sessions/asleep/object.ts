@@ -1,7 +1,7 @@
 import t from 'tap'
 import { isName } from '../../../src/store/store.ts'
 import { newId } from '../../../src/ids.ts'
-import { newObject, pack, pathOf, sessionOf, unpack } from '../../../src/sessions/asleep/object.ts'
+import { newObject, pack, pathOf, sessionIn, unpack } from '../../../src/sessions/asleep/object.ts'
 import type { StoredRow } from '../../../src/sessions/asleep/object.ts'
 
 async function* from(rows: readonly StoredRow[]) {
@@ -43,6 +43,6 @@ t.test('an object is named after its session, and never as another', async (t) =
   const session = newId('sess')
   const [one, other] = [newObject(session), newObject(session)]
   t.not(one, other)
-  t.equal(sessionOf(one), session)
+  t.equal(sessionIn(one), session)
   t.ok(isName(pathOf('abcdefghijkl', one)))
 })

@@ -28,7 +28,7 @@ async function start(t: Test, { count = 3, content = 'Hello' } = {}) {
     session,
     sleep,
     objects: () => store.list('sessions/'),
-    records: () => redis.zrange(keys.asleep(ref), '0', '-1'),
+    records: () => redis.zrange(keys.sessionObjects(ref), '0', '-1'),
     before: await storedIn(redis, place),
   }
 }
@@ -153,7 +153,7 @@ t.test('a gateway that was frozen for a day names no object that others remove',
   const { sleep, scripts, redis, ref, place, objects, records } = it
   const frozen = hooked(scripts, 'sleep', () => letObjectsAge(redis, ref))
   t.equal(await sleep({ scripts: frozen }), false)
-  const swept = hooked(scripts, 'sleep', () => redis.del(keys.asleep(ref)))
+  const swept = hooked(scripts, 'sleep', () => redis.del(keys.sessionObjects(ref)))
   t.equal(await sleep({ scripts: swept }), false)
   t.strictSame(await storedIn(redis, place), it.before)
   t.strictSame([...(await objects()), ...(await records())], [])

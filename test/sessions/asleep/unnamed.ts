@@ -20,7 +20,7 @@ t.test('an object goes a day after its session woke or was deleted, and not befo
   await book.remove(ref, deleted)
   t.match(await rounds.walk(dayMs), { slept: 0, removed: 0 })
   t.equal((await objects()).length, 3)
-  for (const score of await redis.zrange(keys.asleep(ref), '0', '-1', 'WITHSCORES')) {
+  for (const score of await redis.zrange(keys.sessionObjects(ref), '0', '-1', 'WITHSCORES')) {
     if (/^\d+$/.test(score)) t.ok(Math.abs(Number(score) - Date.now() - dayMs) < 60_000, score)
   }
   await letObjectsAge(redis, ref)
@@ -41,7 +41,7 @@ t.test('the object of a session that has expired goes, too', async (t) => {
   await letObjectsAge(redis, ref)
   t.match(await rounds.walk(dayMs), { removed: 1 })
   t.strictSame(await objects(), [])
-  t.equal(await redis.exists(keys.asleep(ref)), 0)
+  t.equal(await redis.exists(keys.sessionObjects(ref)), 0)
 })
 
 t.test(
@@ -50,7 +50,7 @@ t.test(
     const { asleepParts, redis, ref, store, objects } = await openOld(t)
     await redis.sadd(keys.sleepers, ref)
     for (let i = 0; i < 250; i++) {
-      await redis.zadd(keys.asleep(ref), 1, `sess_${i}.x`)
+      await redis.zadd(keys.sessionObjects(ref), 1, `sess_${i}.x`)
       await store.put(`sessions/${ref}/sess_${i}.x.ndjson.gz`, Buffer.from('x'))
     }
     const closing = new AbortController()

@@ -146,7 +146,11 @@ t.test('a session that is deleted while it wakes stays deleted', async (t) => {
   await t.rejects(messages.list(place, all), { code: 'session_not_found' })
   const left = await redis.keys(`{${ref}}:session:*`)
   t.strictSame(left, [])
-  t.strictSame(await redis.zrange(keys.asleep(ref), '0', '-1'), [object], 'the object is found')
+  t.strictSame(
+    await redis.zrange(keys.sessionObjects(ref), '0', '-1'),
+    [object],
+    'the object is found',
+  )
 })
 
 t.test('messages that Redis loses while they are written are written again', async (t) => {
