@@ -21,7 +21,7 @@ export interface Rows<T> {
   forget?(ids: readonly string[]): Promise<unknown>
 }
 
-/** The same for rows that are read together with their ids. */
+/** For rows that one script reads together with their ids. */
 export interface Flights<T> extends Pick<Rows<T>, 'ref'> {
   /** Returns fewer rows than ids when the next row has no room, but always at least one that exists. */
   fly(wanted: Members, room: number): Promise<Flight<T>>
@@ -59,7 +59,7 @@ export function readPage<T extends { readonly id: string }>(
   return readFlights({ ref, fly, forget }, page)
 }
 
-/** The same. */
+/** `readPage` for such rows. */
 export function readFlights<T extends { readonly id: string }>(
   flights: Flights<T>,
   page: Page,

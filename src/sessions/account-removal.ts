@@ -123,7 +123,7 @@ async function dueNow({ client }: ScriptLink, objects: string): Promise<void> {
   for (;;) {
     const later = await client.zrange(objects, '(0', '+inf', 'BYSCORE', 'LIMIT', 0, objectsAtOnce)
     if (later.length === 0) return
-    // None comes again that has gone meanwhile.
+    // XX: an object that was removed meanwhile gets no record again.
     await client.zadd(objects, 'XX', ...later.flatMap((object) => [0, object]))
   }
 }

@@ -153,7 +153,8 @@ export class SessionBook {
 
   /**
    * With everything that belongs to it. A running generation is told to stop; its stream is kept as long as a cancelled
-   * one; the object of a sleeping one is removed later (asleep/rounds.ts). The caller must name all keys of a script, so the ids in them are read first, and again when they have changed.
+   * one. The object of a session that sleeps is removed later (asleep/unnamed.ts). The caller must name all keys of a
+   * script, so the ids in them are read first, and again when they have changed.
    */
   async remove(ref: string, id: string): Promise<void> {
     checkSession(id)

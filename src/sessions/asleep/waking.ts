@@ -63,7 +63,7 @@ export class Waking {
     throw unavailable(new Error(`The session ${place.session} falls asleep again and again`))
   }
 
-  /** Resolves when the session no longer sleeps in this object, be it that it was deleted. */
+  /** Resolves when the session no longer sleeps in this object; a deleted session does not either. */
   wake(place: SessionPlace, object: string): Promise<void> {
     const running = this.#running.get(object)
     if (running) return running

@@ -62,9 +62,9 @@ local function read_session(session)
 end
 
 -- Writes the final row of a message and frees the session; a deleted session stays deleted. An empty row is of a message
--- that was deleted: then only the frames are counted. `before` is the session as `read_session` has it; it is awake. `stream` has the bytes of the message's frames (`bytes`), what the
--- session counted for them (`counted`) and how long they are kept (`kept_ms`). From now on the frames count in a rolling
--- sum of the account's storage, and no longer in the session.
+-- that was deleted: then only the frames are counted. `before` is the session as `read_session` has it; it is awake.
+-- `stream` has the bytes of the message's frames (`bytes`), what the session counted for them (`counted`) and how long they
+-- are kept (`kept_ms`). From now on the frames count in a rolling sum of the account's storage, and no longer in the session.
 local function end_message(session, before, ids, messages, storage, message, row, seconds, retention, now, stream)
   local stored = read_storage(storage, now)
   local taken = STREAM_BYTES + weight(stream.bytes)
