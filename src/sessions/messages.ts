@@ -8,6 +8,7 @@ import { FairTurns } from '../sharing/fair-turns.ts'
 import type { List, Page } from '../http/page.ts'
 import { isId } from '../ids.ts'
 import { keys } from '../redis/keys.ts'
+import { unlessAsleep } from './asleep/waking.ts'
 import type { Waking } from './asleep/waking.ts'
 import { checkSession, listedIn, sessionKeys } from './library.ts'
 import type { SessionPlace, SessionScripts } from './library.ts'
@@ -43,20 +44,19 @@ export class MessageBook {
     const names = sessionKeys(ref, session)
     const fly = async ({ cursor = '', isUpwards, count }: Members, room: number) => {
       const words = [`${isUpwards ? 1 : 0} ${count} ${room}`, cursor]
-      const list = () => scripts.run('list', names, words)
-      const reply = await waking.awake({ ref, session }, list)
+      const reply = await unlessAsleep(scripts.run('list', names, words))
       if (reply.word !== 'ok') throw new GatewayError(reply.word)
       const { ids, rows } = listedIn(reply)
       return { ids, rows: rows.map((text) => rowOf(text, session)) }
     }
     const forget = (gone: readonly string[]) =>
       asked(redis.zrem(keys.messageIds(ref, session), ...gone))
-    return readFlights({ ref, fly, forget }, page)
+    return waking.awake({ ref, session }, () => readFlights({ ref, fly, forget }, page))
   }
 
   /** Throws `session_not_found` or `message_not_found`, whatever the ids are. */
   async read(place: MessagePlace): Promise<StoredMessage> {
-    const reply = await this.#reads.run(place.ref, () => this.#find(place, true))
+    const reply = await this.#find(place, true)
     const message = parseStored(textAt(reply, 3))
     if (!message) throw new GatewayError('message_not_found')
     return message
@@ -74,8 +74,9 @@ export class MessageBook {
     // A malformed id may have kilobytes.
     const words = [isId('msg', message) ? message : '', takesRow ? '1' : '0']
     const { scripts, waking } = this.#options
-    const find = () => scripts.run('row', names, words)
-    const reply = await waking.awake({ ref, session }, find)
+    const find = () => unlessAsleep(scripts.run('row', names, words))
+    const inTurn = takesRow ? () => this.#reads.run(ref, find) : find
+    const reply = await waking.awake({ ref, session }, inTurn)
     if (reply.word !== 'ok') throw new GatewayError(reply.word)
     return reply
   }

@@ -72,7 +72,7 @@ export const asleepMutants: readonly Mutant[] = [
   ),
   one(
     sleeping,
-    'await asked(redis.zadd(keys.sessionObjects(ref), Number(nowS) * 1000 + objectKeptMs, object))',
+    'await asked(redis.zadd(keys.sessionObjects(ref), nowMs + objectKeptMs, object))',
     '',
   ),
   one(sleeping, 'await asked(redis.sadd(keys.sleepers, ref))', ''),
@@ -82,6 +82,8 @@ export const asleepMutants: readonly Mutant[] = [
     'return archive_after === 0 ? 0 : Math.max(archive_after, replay_keep)',
     'return archive_after',
   ),
+  one(sleeping, 'if (ids === 0) return false', ''),
+  one(sleeping, 'if (nowMs - restsSince < restMs) return false', ''),
   one(waking, 'await mayWake', '', 'sessions/sending/prepare.ts'),
   one(waking, 'if (!(await this.#isNamed(place, object))) return', ''),
   one(waking, 'if (running) return running', ''),

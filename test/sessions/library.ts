@@ -25,7 +25,7 @@ t.test("sessions live on a Cluster's node, where foreign slots are refused", asy
   await book.patch(ref, session, { title: 'x' })
   await addMessage(redis, { ref, session })
   const page = { limit: 20, order: 'asc' } as const
-  t.ok(await putToSleep(asleepParts, { ref, session }, { nowMs: Date.now() }))
+  t.ok(await putToSleep(asleepParts, { ref, session }))
   t.match(await messages.list({ ref, session }, page), { data: { length: 1 } }, 'it wakes')
   await letObjectsAge(redis, ref)
   t.match(await rounds.walk(3_600_000), { slept: 0, removed: 1 })

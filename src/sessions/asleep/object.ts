@@ -1,5 +1,6 @@
 // The object that has the messages of a sleeping session: its name, and its content: a line of JSON for each message,
-// its id and its row as Redis had it, all of it as gzip, whose checksum tells a broken object.
+// its id and its row as Redis had it, and at the end one with the object's name and their number. All of it as gzip, whose
+// checksum tells a broken object; the last line tells one that is not whole, or not this one.
 
 import { randomBytes } from 'node:crypto'
 import { pipeline } from 'node:stream/promises'
@@ -29,10 +30,15 @@ export function pathOf(ref: string, object: string): string {
 }
 
 /** Takes the rows as they come, so that only what they were packed to is in memory as a whole. */
-export async function pack(rows: AsyncIterable<StoredRow>): Promise<Buffer> {
+export async function pack(object: string, rows: AsyncIterable<StoredRow>): Promise<Buffer> {
   const packed: Buffer[] = []
   const lines = async function* () {
-    for await (const row of rows) yield `${JSON.stringify(row)}\n`
+    let count = 0
+    for await (const row of rows) {
+      count++
+      yield lineOf(row)
+    }
+    yield lineOf([object, `${count}`])
   }
   await pipeline(lines, createGzip(), async (pieces: AsyncIterable<Buffer>) => {
     for await (const piece of pieces) packed.push(piece)
@@ -40,8 +46,20 @@ export async function pack(rows: AsyncIterable<StoredRow>): Promise<Buffer> {
   return Buffer.concat(packed)
 }
 
-/** Throws where the object is broken, at its end at the latest. */
-export async function* unpack(bytes: Buffer): AsyncGenerator<StoredRow> {
+/** Throws where the object is broken, or is not this one as a whole: at its end at the latest. */
+export async function* unpack(object: string, bytes: Buffer): AsyncGenerator<StoredRow> {
+  let [count, last] = [0, '']
+  for await (const row of rowsIn(bytes)) {
+    const [id, text] = row
+    last = id === object ? text : ''
+    if (id === object) continue
+    count++
+    yield row
+  }
+  if (last !== `${count}`) throw new TypeError(`${object} has other messages, or not all`)
+}
+
+async function* rowsIn(bytes: Buffer): AsyncGenerator<StoredRow> {
   const unzipped = createGunzip()
   unzipped.end(bytes)
   let begun: Buffer[] = []
@@ -56,6 +74,8 @@ export async function* unpack(bytes: Buffer): AsyncGenerator<StoredRow> {
   }
   if (begun.length > 0) throw new TypeError('The last line has no end')
 }
+
+const lineOf = (row: StoredRow): string => `${JSON.stringify(row)}\n`
 
 function rowIn(line: string): StoredRow {
   const value: unknown = JSON.parse(line)

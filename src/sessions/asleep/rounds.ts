@@ -130,7 +130,7 @@ export class Rounds {
     const next = async () => {
       for (let id = drowsy.shift(); id !== undefined && !this.#isOver; id = drowsy.shift()) {
         const place = { ref, session: id }
-        const sleep = () => putToSleep(this.#options, place)
+        const sleep = () => putToSleep(this.#options, place, sleeping.afterMs)
         if (!(await sleeping.attempts.make(id, sleep))) continue
         sleeping.slept++
         metrics.sessionsSlept.inc()

@@ -23,10 +23,11 @@ const watched = ['last', 'ends', 'amended', 'messages', 'bytes', 'updated_at', '
 const pageRows = 500
 const pageBytes = 1024 * 1024
 
-/** False if the session was used or deleted meanwhile: then it stays as it is. Throws `storage_unavailable`. */
+/** False if the session was used within `restMs`, or is used or deleted meanwhile: then it stays as it is. Throws `storage_unavailable`. */
 export async function putToSleep(
   { redis, scripts, store }: SleepingOptions,
   place: SessionPlace,
+  restMs = 0,
 ): Promise<boolean> {
   const { ref, session } = place
   const looks = [
@@ -35,14 +36,20 @@ export async function putToSleep(
     redis.hlen(keys.messages(ref, session)),
     redis.time(),
   ] as const
-  const [seen, ids, texts, [nowS]] = await asked(Promise.all(looks))
+  const [seen, ids, texts, [seconds, micros]] = await asked(Promise.all(looks))
   // Not as a gateway writes them: sleep.lua would refuse it in every round.
   if (ids !== texts) return false
+  // It has lost them: there is nothing to wake it with.
+  if (ids === 0) return false
+  const [updatedAt, woken] = seen.slice(-2)
+  const restsSince = Math.max(Number(updatedAt) * 1000, Number(woken))
+  const nowMs = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000)
+  if (nowMs - restsSince < restMs) return false
   const object = newObject(session)
   await asked(redis.sadd(keys.sleepers, ref))
-  await asked(redis.zadd(keys.sessionObjects(ref), Number(nowS) * 1000 + objectKeptMs, object))
+  await asked(redis.zadd(keys.sessionObjects(ref), nowMs + objectKeptMs, object))
   const rows = { count: 0 }
-  const bytes = await pack(rowsOf(scripts, place, rows))
+  const bytes = await pack(object, rowsOf(scripts, place, rows))
   const name = pathOf(ref, object)
   await store.put(name, bytes, { leavesReserve: true })
   const kept = await store.get(name)

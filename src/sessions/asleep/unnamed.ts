@@ -35,6 +35,7 @@ export async function removeUnnamed(options: UnnamedOptions): Promise<number> {
       for (let due = found[at] ?? []; due.length > 0 && !signal.aborted;) {
         const { failures } = attempts
         for (const object of due) {
+          if (signal.aborted) return removed
           const isRemoved = await attempts.make(object, () => look(options, ref, object))
           if (isRemoved) removed++
         }

@@ -2,7 +2,7 @@
 // script that it sleeps, has its messages written back, and asks again. The session wakes with the last message, so
 // a gateway that dies in between, or a second one that wakes it too, does no harm.
 
-import { GatewayError } from '../../errors.ts'
+import { GatewayError, hasCode } from '../../errors.ts'
 import type { Log } from '../../log.ts'
 import type { Metrics } from '../../metrics.ts'
 import { asked } from '../../redis/asked.ts'
@@ -39,41 +39,49 @@ export class Waking {
   readonly #turns = new FairTurns(wakesAtOnce)
   /** By the object: all that wait for a session share one try. */
   readonly #running = new Map<string, Promise<void>>()
+  /** When the store was away last, and why: who waited for a turn then does not ask it, too, one after the other. */
+  #away: { readonly atMs: number; readonly error: GatewayError } | undefined
 
   constructor(options: WakingOptions) {
     this.#options = options
   }
 
   /**
-   * Asks a script that may answer `asleep`; wakes the session then, and asks again. Sends in this tick. `mayWake`: what
-   * has to succeed before anything is woken. Throws `storage_unavailable` while the store is away, `internal_error` if
-   * the messages are lost.
+   * Does work that throws `Asleep` where it finds the session asleep; wakes the session then, and does the work again. The
+   * wake is outside the work: whatever turn the work has is for others while the store is asked. Begins in this tick.
+   * `mayWake`: what has to succeed before anything is woken. Throws `storage_unavailable` while the store is away,
+   * `internal_error` if the messages are lost.
    */
-  async awake<Word extends string>(
+  async awake<T>(
     place: SessionPlace,
-    ask: () => Promise<Reply<Word>>,
+    work: () => Promise<T>,
     mayWake?: Promise<unknown>,
-  ): Promise<Reply<Exclude<Word, 'asleep'>>> {
+  ): Promise<T> {
     for (let tries = 0; tries < mostTries; tries++) {
-      const reply = await ask()
-      if (isAwake(reply)) return reply
-      await mayWake
-      await this.wake(place, textAt(reply, 2))
+      try {
+        return await work()
+      } catch (error) {
+        if (!(error instanceof Asleep)) throw error
+        await mayWake
+        await this.wake(place, error.object)
+      }
     }
     throw unavailable(new Error(`The session ${place.session} falls asleep again and again`))
   }
 
   /** Resolves when the session no longer sleeps in this object; a deleted session does not either. */
   wake(place: SessionPlace, object: string): Promise<void> {
+    const sinceMs = performance.now()
     const running = this.#running.get(object)
     if (running) return running
-    const waking = this.#turns.run(place.ref, () => this.#wakeNow(place, object))
+    const waking = this.#turns.run(place.ref, () => this.#wakeNow(place, object, sinceMs))
     const done = waking.finally(() => this.#running.delete(object))
     this.#running.set(object, done)
     return done
   }
 
-  async #wakeNow(place: SessionPlace, object: string): Promise<void> {
+  async #wakeNow(place: SessionPlace, object: string, sinceMs: number): Promise<void> {
+    if (this.#away && this.#away.atMs > sinceMs) throw this.#away.error
     const name = pathOf(place.ref, object)
     try {
       const bytes = await this.#options.store.get(name)
@@ -82,6 +90,8 @@ export class Waking {
       }
       throw new TypeError('Redis does not keep the messages')
     } catch (error) {
+      if (error instanceof GatewayError && hasCode(error, 'storage_unavailable'))
+        this.#away = { atMs: performance.now(), error }
       if (error instanceof GatewayError) throw error
       if (!(await this.#isNamed(place, object))) return
       const what = error instanceof NoSuchObject ? 'is not in the store' : 'cannot be used'
@@ -103,6 +113,8 @@ export class Waking {
     const { scripts, metrics } = this.#options
     const { ref, session } = place
     const names = [...sessionKeys(ref, session), keys.sessionObjects(ref)]
+    // Nothing of an object that is broken, or not this one, gets into Redis.
+    for await (const _row of unpack(object, bytes)) continue
     let count = 0
     let [chunk, size]: [StoredRow[], number] = [[], 0]
     const send = async (all: number) => {
@@ -110,7 +122,7 @@ export class Waking {
       ;[chunk, size] = [[], 0]
       return (await scripts.run('wake', names, words)).word
     }
-    for await (const row of unpack(bytes)) {
+    for await (const row of unpack(object, bytes)) {
       const isFull = chunk.length === chunkRows || size + row[1].length > chunkBytes
       // Another gateway was quicker, or the session was deleted.
       if (isFull && chunk.length > 0 && (await send(0)) !== 'ok') return true
@@ -122,6 +134,26 @@ export class Waking {
     if (word === 'ok') metrics.sessionsWoken.inc()
     return word !== 'again'
   }
+}
+
+/** Thrown within `Waking.awake`: the session sleeps in this object. */
+class Asleep extends Error {
+  override readonly name = 'Asleep'
+  readonly object: string
+
+  constructor(object: string) {
+    super(object)
+    this.object = object
+  }
+}
+
+/** Throws `Asleep` if the script says so. */
+export async function unlessAsleep<Word extends string>(
+  asked: Promise<Reply<Word>>,
+): Promise<Reply<Exclude<Word, 'asleep'>>> {
+  const reply = await asked
+  if (isAwake(reply)) return reply
+  throw new Asleep(textAt(reply, 2))
 }
 
 function isAwake<Word extends string>(

@@ -47,7 +47,7 @@ local function begin_anew(stream, frames, session, hold)
   call('DEL', frames)
   call('HSET', stream, 'hold', hold)
   local left_ms = call('PTTL', session)
-  if left_ms > 0 then call('PEXPIRE', stream, int(left_ms)) end
+  if left_ms >= 0 then call('PEXPIRE', stream, int(left_ms)) end
 end
 
 -- What the end of a message needs of its session.

@@ -19,7 +19,7 @@ for i = 2, #ARGV, 2 do
   call('ZADD', ids, 0, ARGV[i])
   call('HSET', messages, ARGV[i], ARGV[i + 1])
 end
-if left_ms > 0 then
+if left_ms >= 0 then
   call('PEXPIRE', ids, int(left_ms))
   call('PEXPIRE', messages, int(left_ms))
 end

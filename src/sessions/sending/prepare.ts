@@ -23,6 +23,7 @@ import { checkSend } from './parse-send.ts'
 import type { Send } from './parse-send.ts'
 import { textAt } from '../../redis/scripts.ts'
 import type { Reply } from '../../redis/scripts.ts'
+import { unlessAsleep } from '../asleep/waking.ts'
 import type { Waking } from '../asleep/waking.ts'
 import { checkSession, sessionKeys } from '../library.ts'
 import type { SessionScripts } from '../library.ts'
@@ -257,7 +258,7 @@ export async function readContext(
   const names = sessionKeys(ref, session)
   const read = async (before: string, bytes: number, takesOne: 0 | 1): Promise<Reply> => {
     const words = [before, `${chunkMessages}`, `${bytes}`, `${takesOne}`]
-    const recent = () => scripts.run('recent', names, words)
+    const recent = () => unlessAsleep(scripts.run('recent', names, words))
     const reply = await waking.awake({ ref, session }, recent, mayWake)
     if (reply.word !== 'ok') throw new GatewayError('session_not_found')
     return reply

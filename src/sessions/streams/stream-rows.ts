@@ -12,6 +12,7 @@ import { numberAt, textAt } from '../../redis/scripts.ts'
 import type { Reply } from '../../redis/scripts.ts'
 import { frameStart } from './frames.ts'
 import { sessionKeys, streamKeys } from '../library.ts'
+import { unlessAsleep } from '../asleep/waking.ts'
 import type { Waking } from '../asleep/waking.ts'
 import type { SessionPlace, SessionScripts, SessionWords } from '../library.ts'
 import { parseStored } from '../message.ts'
@@ -149,7 +150,7 @@ export class StreamRows {
     const sizes = `${sessionBytes} ${quotaWords(owned)}`
     const head = [`${hold} ${seen} ${sizes}`, `${seconds()} ${keptS}`]
     const words = [...head, running, kept, ...rows.flat()]
-    const begin = () => this.#run('begin', names, words)
+    const begin = () => unlessAsleep(this.#run('begin', names, words))
     const reply = await this.#options.waking.awake({ ref, session }, begin)
     const { word } = reply
     if (word === 'session_busy' || word === 'older') return { word, message: textAt(reply, 2) }

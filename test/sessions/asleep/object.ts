@@ -1,3 +1,4 @@
+import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { isName } from '../../../src/store/store.ts'
 import { newId } from '../../../src/ids.ts'
@@ -8,9 +9,11 @@ async function* from(rows: readonly StoredRow[]) {
   yield* rows
 }
 
+const name = newObject(newId('sess'))
+
 async function allOf(bytes: Buffer) {
   const rows: StoredRow[] = []
-  for await (const row of unpack(bytes)) rows.push(row)
+  for await (const row of unpack(name, bytes)) rows.push(row)
   return rows
 }
 
@@ -18,14 +21,14 @@ t.test('what is packed comes out as it went in, however long and whatever it say
   const texts = ['', '{"a":1}', 'line\nline\r\n', '\u2028"\\', '\ufeffé', 'x'.repeat(3_000_000)]
   const many = Array.from({ length: 3000 }, (_, i) => `row ${i}`)
   const rows = [...texts, ...many].map((text, i) => [`msg_${i}`, text] as const)
-  const bytes = await pack(from(rows))
+  const bytes = await pack(name, from(rows))
   t.ok(bytes.length < 100_000, 'it is compressed')
   t.strictSame(await allOf(bytes), rows)
-  t.strictSame(await allOf(await pack(from([]))), [])
+  t.strictSame(await allOf(await pack(name, from([]))), [])
 })
 
 t.test('an object that is cut, changed or none of ours is refused', async (t) => {
-  const bytes = await pack(from([['msg_1', 'one row']]))
+  const bytes = await pack(name, from([['msg_1', 'one row']]))
   const changed = Buffer.from(bytes)
   changed[bytes.length - 6] = (changed[bytes.length - 6] ?? 0) ^ 1
   for (const bad of [
@@ -34,6 +37,9 @@ t.test('an object that is cut, changed or none of ours is refused', async (t) =>
     Buffer.from('text'),
     Buffer.alloc(0),
     changed,
+    await pack(newObject(sessionIn(name)), from([['msg_1', 'one row']])),
+    gzipSync(`${JSON.stringify(['msg_1', 'one row'])}\n`),
+    gzipSync(''),
   ]) {
     await t.rejects(allOf(bad), bad.toString('hex'))
   }

@@ -178,3 +178,25 @@ t.test(
     t.strictSame(await records(), [])
   },
 )
+
+t.test('a session that has lost its messages is left alone', async (t) => {
+  const { sleep, redis, ref, session, place, messages, records } = await start(t)
+  await redis.unlink(keys.messageIds(ref, session), keys.messages(ref, session))
+  t.equal(await sleep(), false)
+  t.strictSame(await records(), [])
+  t.match(await messages.list(place, all), { data: [] })
+})
+
+t.test('a session that was used since it was found stays awake', async (t) => {
+  const { asleepParts, place, redis, ref, session } = await start(t)
+  const hourMs = 3_600_000
+  for (const [field, value] of [
+    ['updated_at', Math.floor(Date.now() / 1000)],
+    ['woken', Date.now()],
+  ] as const) {
+    await redis.hset(keys.session(ref, session), field, value)
+    t.equal(await putToSleep(asleepParts, place, hourMs), false, field)
+    await age(redis, place)
+  }
+  t.equal(await putToSleep(asleepParts, place, hourMs), true)
+})
