@@ -2,7 +2,7 @@
 // script that it sleeps, has its messages written back, and asks again. The session wakes with the last message, so
 // a gateway that dies in between, or a second one that wakes it too, does no harm.
 
-import { GatewayError, hasCode } from '../../errors.ts'
+import { GatewayError } from '../../errors.ts'
 import type { Log } from '../../log.ts'
 import type { Metrics } from '../../metrics.ts'
 import { asked } from '../../redis/asked.ts'
@@ -90,9 +90,10 @@ export class Waking {
       }
       throw new TypeError('Redis does not keep the messages')
     } catch (error) {
-      if (error instanceof GatewayError && hasCode(error, 'storage_unavailable'))
-        this.#away = { atMs: performance.now(), error }
-      if (error instanceof GatewayError) throw error
+      if (error instanceof GatewayError) {
+        if (error.code === 'storage_unavailable') this.#away = { atMs: performance.now(), error }
+        throw error
+      }
       if (!(await this.#isNamed(place, object))) return
       const what = error instanceof NoSuchObject ? 'is not in the store' : 'cannot be used'
       this.#options.log.error(
@@ -149,9 +150,9 @@ class Asleep extends Error {
 
 /** Throws `Asleep` if the script says so. */
 export async function unlessAsleep<Word extends string>(
-  asked: Promise<Reply<Word>>,
+  asking: Promise<Reply<Word>>,
 ): Promise<Reply<Exclude<Word, 'asleep'>>> {
-  const reply = await asked
+  const reply = await asking
   if (isAwake(reply)) return reply
   throw new Asleep(textAt(reply, 2))
 }
