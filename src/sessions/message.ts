@@ -6,6 +6,12 @@ import type { FileReference } from '../files/file-reference.ts'
 import { field, parsed } from '../http/json/field.ts'
 import type { UsageFields } from '../tokens/token-counts.ts'
 
+export const sessionsPath = '/api/chat/sessions'
+
+export function messagePath(place: { readonly session: string; readonly message: string }): string {
+  return `${sessionsPath}/${place.session}/messages/${place.message}`
+}
+
 export type Role = (typeof roles)[number]
 export type MessageStatus = (typeof statuses)[number]
 

@@ -13,7 +13,7 @@ import type { Generations } from '../../sessions/streams/generations.ts'
 import type { Lost } from '../../sessions/streams/lost.ts'
 import type { ListedSession, Session, SessionBook, SessionFields } from '../../sessions/sessions.ts'
 import { sessionSchema } from '../../sessions/session-fields.ts'
-import { sessionsPath } from '../../sessions/streams/streams.ts'
+import { sessionsPath } from '../../sessions/message.ts'
 import { idsOf, route } from './route.ts'
 
 export interface ResourceParts {

@@ -6,11 +6,10 @@ import { json } from '../../exchange.ts'
 import type { Answer, Exchange, Identity, Route } from '../../exchange.ts'
 import type { Gateway } from '../../plugin.ts'
 import { mayUse } from '../../accounts/plan.ts'
-import { toPublic } from '../../sessions/message.ts'
+import { messagePath, sessionsPath, toPublic } from '../../sessions/message.ts'
 import type { StoredMessage } from '../../sessions/message.ts'
 import type { Send } from '../../sessions/sending/parse-send.ts'
 import type { MessagePlace } from '../../sessions/streams/stream-rows.ts'
-import { messagePath, sessionsPath } from '../../sessions/streams/streams.ts'
 
 /** `path` is relative to that of sessions. The route takes a JSON body when `maxBytes` is given. */
 export function route(

@@ -1,6 +1,6 @@
 // POST …/messages: stores the client's messages together with the hold that pays
 // for the answer, reads their files, stores their images, and generates the answer,
-// for any number of readers. With Last-Event-ID, the request only reads on.
+// for any number of readers. With Last-Event-ID, the request only reads on (stream.ts).
 
 import type { ClaimWords } from '../../redis/claims.ts'
 import type { ChatRequest } from '../../chat/request.ts'
@@ -24,7 +24,8 @@ import type {
 import type { SessionPlace } from '../../sessions/library.ts'
 import type { Lost } from '../../sessions/streams/lost.ts'
 import type { BeginRequest, Owned, StreamRows } from '../../sessions/streams/stream-rows.ts'
-import { streamHeaders } from '../../sessions/streams/streams.ts'
+import { streamHeaders } from '../../sessions/streams/reader.ts'
+import type { Readers } from '../../sessions/streams/reader.ts'
 import type { Streams } from '../../sessions/streams/streams.ts'
 import { parseSend } from '../../sessions/sending/parse-send.ts'
 import type { Send, SendLimits } from '../../sessions/sending/parse-send.ts'
@@ -32,7 +33,7 @@ import { dropFiles, fillFiles, readFiles } from './files.ts'
 import { replay } from './replay.ts'
 import { idsOf, modelOf, route, shown, userHeader, wantsStream, whenLeft } from './route.ts'
 import type { MessagePair } from './route.ts'
-import { resume } from './stream.ts'
+import { resuming } from './stream.ts'
 
 export interface SendParts extends Pick<ContextReading, 'scripts' | 'waking'> {
   readonly gateway: Gateway
@@ -41,6 +42,7 @@ export interface SendParts extends Pick<ContextReading, 'scripts' | 'waking'> {
   readonly lost: Lost
   readonly generations: Generations
   readonly keeping: GenerationsOptions
+  readonly readers: Readers
   readonly streams: Streams
 }
 
@@ -69,7 +71,8 @@ export function sendRoute(parts: SendParts): Route {
     metered: true,
     creates: true,
     awaitsFirst: true,
-    begin: (x) => sendingOf(parts, x, limits),
+    begin: (x) =>
+      x.headers['last-event-id'] ? resuming(parts.streams, x) : sendingOf(parts, x, limits),
     replay: (x, pointer) => replay(parts.streams, x, { pointer, limits }),
   })
 }
@@ -79,7 +82,6 @@ function sendingOf(parts: SendParts, x: Exchange, limits: SendLimits): Serving {
   return {
     // An invalid body is reported at once, because this needs no answer from Redis.
     identify() {
-      if (x.headers['last-event-id']) return undefined
       const send = parseSend(x.body, limits)
       return readSend(parts, x, send).then((read) => void (pending = read))
     },
@@ -89,7 +91,7 @@ function sendingOf(parts: SendParts, x: Exchange, limits: SendLimits): Serving {
       if (pending) await begin(parts, x, pending)
     },
     async serve(run) {
-      if (!pending) return await resume(parts.streams, x)
+      if (!pending) throw new TypeError('a send that was not read')
       // If making the hold took more than one round trip to Redis, `admit` has found no hold and has begun nothing.
       if (!pending.isBegun) await begin(parts, x, pending)
       if (!pending.isBegun) throw new GatewayError('ledger_unavailable')
@@ -99,7 +101,7 @@ function sendingOf(parts: SendParts, x: Exchange, limits: SendLimits): Serving {
       return await answer
     },
     done() {
-      parts.streams.readers.leave(x)
+      parts.readers.leave(x)
       return pending?.needsWithdrawal ? withdraw(parts, x, pending) : undefined
     },
   }
@@ -246,7 +248,7 @@ async function generate(
   x: Exchange,
   { pending, run, request }: Generating,
 ): Promise<Answer> {
-  const { generations, keeping, streams } = parts
+  const { generations, keeping, readers, streams } = parts
   const { draft, stored } = pending.prepared
   const { targets, config } = parts.gateway
   const sent = sentOf(x, pending)
@@ -271,7 +273,7 @@ async function generate(
     headers: { ...streamHeaders(place), ...userHeader(pair) },
     async stream(out) {
       const { recording: source, done } = generation
-      await streams.readers.write(out, x, { place, source, seq: 0, paid: done })
+      await readers.write(out, x, { place, source, seq: 0, paid: done })
       await done
     },
   }

@@ -16,6 +16,7 @@ import { Waking } from '../../sessions/asleep/waking.ts'
 import { Lost } from '../../sessions/streams/lost.ts'
 import { MessageBook } from '../../sessions/messages.ts'
 import { SessionBook, retentionS } from '../../sessions/sessions.ts'
+import { Readers } from '../../sessions/streams/reader.ts'
 import { StreamRows } from '../../sessions/streams/stream-rows.ts'
 import { Streams } from '../../sessions/streams/streams.ts'
 import { messageRoutes } from './messages.ts'
@@ -92,9 +93,10 @@ function partsOf(gateway: Gateway, config: SessionsConfig, scripts: SessionScrip
   const slots = createSlots({ pool: gateway.pools.readers })
   // Until then the first send's files are read and its answer has begun, or its owner is known to be gone.
   const openPatienceMs = Math.max(leaseMs, firstByteMs + sessionFirstEventMs) + 2000
-  const reading = { rows, lost, generations, slots, replayBytes, heartbeatMs, messages }
+  const readers = new Readers({ rows, slots, heartbeatMs })
+  const reading = { rows, lost, generations, readers, replayBytes, messages }
   const streams = new Streams({ ...reading, openPatienceMs })
-  return { waking, room, book, messages, rows, lost, generations, keeping, streams }
+  return { waking, room, book, messages, rows, lost, generations, keeping, readers, streams }
 }
 
 /** Generations go on through reloads; one that was begun before keeps its stream as it began. */

@@ -3,7 +3,7 @@
 
 import { GatewayError } from '../../errors.ts'
 import { answering, json, refOf } from '../../exchange.ts'
-import type { Answer, Exchange, Route } from '../../exchange.ts'
+import type { Answer, Exchange, Route, Serving } from '../../exchange.ts'
 import { toPublic } from '../../sessions/message.ts'
 import type { SessionBook } from '../../sessions/sessions.ts'
 import type { Streams } from '../../sessions/streams/streams.ts'
@@ -50,6 +50,11 @@ interface Which {
   readonly message?: string
   /** True for a repeated send: its first try may still be refused. */
   readonly isReplay?: boolean
+}
+
+/** A send with Last-Event-ID: it reads on, and sends nothing. */
+export function resuming(streams: Streams, x: Exchange): Serving {
+  return { serve: () => resume(streams, x), done: () => streams.readers.leave(x) }
 }
 
 /** Answers 200 with the stream, or 204 when nothing follows. */

@@ -10,11 +10,12 @@
 import { latin1 } from '../../chat/frames.ts'
 import { GatewayError, errorBody } from '../../errors.ts'
 import type { Exchange } from '../../exchange.ts'
-import { beating, heartbeat } from '../../http/sse.ts'
+import { beating, heartbeat, sseHeaders } from '../../http/sse.ts'
 import type { StreamOut } from '../../http/client-stream.ts'
 import { FairTurns } from '../../sharing/fair-turns.ts'
 import type { PatientTimer } from '../../sharing/patience.ts'
 import type { Slots } from '../../sharing/slots.ts'
+import { messagePath } from '../message.ts'
 import { Follower } from './follower.ts'
 import { Numbered } from './frames.ts'
 import type { FrameLog, Piece } from './frames.ts'
@@ -34,6 +35,17 @@ export interface StreamReading {
   readonly seq: number
   /** Settles when the generation that this reader pays for ends: until then, the reader needs no slot. */
   readonly paid?: Promise<unknown>
+}
+
+/** Headers of the answer that a reader writes. */
+export function streamHeaders(place: MessagePlace): Record<string, string> {
+  const path = messagePath(place)
+  return {
+    ...sseHeaders,
+    'X-Message-Id': place.message,
+    'Content-Location': path,
+    Location: `${path}/stream`,
+  }
 }
 
 /** 64 KiB for a reader at once: the bytes stay in memory while its client is slow. */

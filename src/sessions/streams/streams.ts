@@ -5,20 +5,21 @@ import { GatewayError } from '../../errors.ts'
 import type { Answer, Exchange } from '../../exchange.ts'
 import { soon } from '../../sharing/patience.ts'
 import { ClientLeft } from '../../http/body.ts'
-import { sseHeaders } from '../../http/sse.ts'
 import type { StreamOut } from '../../http/client-stream.ts'
 import { Follower } from './follower.ts'
 import { FrameLog } from './frames.ts'
 import type { Generations } from './generations.ts'
 import type { Lost } from './lost.ts'
+import { messagePath } from '../message.ts'
 import type { StoredMessage } from '../message.ts'
 import type { MessageBook } from '../messages.ts'
-import { Readers } from './reader.ts'
-import type { ReadersOptions, StreamReading } from './reader.ts'
+import { streamHeaders } from './reader.ts'
+import type { Readers, StreamReading } from './reader.ts'
 import type { MessagePlace, StreamRows, StreamState } from './stream-rows.ts'
 
-export interface StreamsOptions extends ReadersOptions {
+export interface StreamsOptions {
   readonly rows: StreamRows
+  readonly readers: Readers
   readonly lost: Lost
   readonly generations: Generations
   readonly replayBytes: number
@@ -42,7 +43,7 @@ export class Streams {
 
   constructor(options: StreamsOptions) {
     this.#options = options
-    this.readers = new Readers(options)
+    this.readers = options.readers
   }
 
   /**
@@ -183,22 +184,6 @@ interface From {
   readonly seq: number
   /** True for a repeated send: its first try may still be refused. */
   readonly isReplay: boolean
-}
-
-export const sessionsPath = '/api/chat/sessions'
-
-export function messagePath({ session, message }: MessagePlace): string {
-  return `${sessionsPath}/${session}/messages/${message}`
-}
-
-export function streamHeaders(place: MessagePlace): Record<string, string> {
-  const path = messagePath(place)
-  return {
-    ...sseHeaders,
-    'X-Message-Id': place.message,
-    'Content-Location': path,
-    Location: `${path}/stream`,
-  }
 }
 
 /** For a stream that its owner has ended: returns undefined, since nothing follows; throws when the place never existed. */

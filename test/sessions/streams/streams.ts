@@ -13,6 +13,7 @@ import { Generations } from '../../../src/sessions/streams/generations.ts'
 import { FrameLog } from '../../../src/sessions/streams/frames.ts'
 import { Lost } from '../../../src/sessions/streams/lost.ts'
 import { MessageBook } from '../../../src/sessions/messages.ts'
+import { Readers } from '../../../src/sessions/streams/reader.ts'
 import { Recording } from '../../../src/sessions/streams/recording.ts'
 import type { BeginRequest } from '../../../src/sessions/streams/stream-rows.ts'
 import { SharedPool } from '../../../src/sharing/shared-pool.ts'
@@ -46,8 +47,7 @@ async function open(t: Test, setup: Setup = {}, pool = new SharedPool(1000)) {
     lost: new Lost({ redis, rows, holds }),
     generations,
     replayBytes,
-    slots: createSlots({ pool }),
-    heartbeatMs: 60_000,
+    readers: new Readers({ rows, slots: createSlots({ pool }), heartbeatMs: 60_000 }),
     openPatienceMs: 600,
     messages,
   })
