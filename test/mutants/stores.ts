@@ -149,7 +149,12 @@ export const storeMutants: readonly Mutant[] = [
     "call('HSET', settled, id, 's 0 0') local usage_hour, usage_day = usage_keys(now)",
     'redis/scripts.ts',
   ),
-  one('ledger/lua/admit.lua', 'if is_open then short = nil end', '', 'ledger/ledger.ts'),
+  one(
+    'ledger/lua/admit.lua',
+    "elseif short and call('HEXISTS', hold_rows, id) == 1 then",
+    'elseif false then',
+    'ledger/ledger.ts',
+  ),
   one(
     'ledger/lua/admit.lua',
     "if call('HSETNX', hold_rows, id, row) == 0 then",

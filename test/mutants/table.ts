@@ -261,11 +261,11 @@ export const mutants: readonly Mutant[] = [
   ),
   lua(
     'admit',
-    'local is_excused = short ~= nil and string.find(tail, SHADOW, 1, true) ~= nil',
-    'local is_excused = string.find(tail, SHADOW, 1, true) ~= nil',
+    'elseif short and string.find(tail, SHADOW, 1, true) then',
+    'elseif string.find(tail, SHADOW, 1, true) then',
     shadow,
   ),
-  lua('admit', 'if not is_reopening and not is_excused then', 'if not is_reopening then', shadow),
+  lua('admit', "if outcome == 'granted' then", 'if not is_reopening then', shadow),
   lua(
     'reap',
     'if charge.waived_in_all > 0 then add_field(fields, waived_field(charge.id), int(charge.waived_in_all)) end',

@@ -6,8 +6,8 @@
 --         call, else 0;
 --       2 scope;
 --       3 `<hold id> <wanted> <min> <tokens that the limit a minute counts> <the fewest that suffice> <shares>`;
---         beyond `min`, a hold takes no more than a share of what is available (that ÷ `shares`); while the account owes something, a
---         request that wants more than 0 is refused, and a hold that is opened again or made in shadow mode gets 0;
+--         a hold gets at most what is available ÷ `shares`, or `min` if that is more; while the account owes something,
+--         a request that wants more than 0 is refused, and a hold that is opened again or made in shadow mode gets 0;
 --       4 `<1 = the plan allows the model> <requests a minute> <tokens a minute> <concurrency> <plan>`, - = no limit;
 --       5 model id; 6 model percent-encoded and meta, as the hold keeps them: the meta says if this is shadow mode;
 --       7 key id of a lost hold to be opened again: then neither limits nor min nor a key are checked; else '';
@@ -76,7 +76,17 @@ end
 local most_tokens = math.min(tpm or math.huge, key.tpm or math.huge)
 local counted = math.min(tokens, math.max(fewest, most_tokens))
 local has_limits = (key.rpm or key.tpm) and 1 or 0
-local shown_most = most_tokens < math.huge and most_tokens or -1
+local most_in_reply = most_tokens < math.huge and most_tokens or -1
+
+local function refuse(word, which, available, renews_at)
+  return answer(word, which, int(available), account.id, key.id, int(account.owed), most_in_reply, int(renews_at),
+    account.reserved > 0 and 1 or 0)
+end
+
+local function grant(amount, charged, would_refuse, available)
+  return answer('ok', int(amount), int(charged), account.id, name or '', account.plan, key.id,
+    int(account.owed), most_in_reply, would_refuse, int(available), has_limits)
+end
 
 -- A request that is refused for another reason than limits and money makes Redis neither reap nor renew.
 local mark = call('HGET', settled_of(id), id)
@@ -90,10 +100,7 @@ elseif status == 'suspended' then
 elseif mark and string.sub(mark, 1, 1) == 's' then
   denial = 'released'
 end
-if denial then
-  return answer(denial, '', '0', account.id, key.id, int(account.owed), shown_most, '0',
-    account.reserved > 0 and 1 or 0)
-end
+if denial then return refuse(denial, '', 0, 0) end
 if reaped == '0' and has_expired(now, lease) then return { 'reap', now } end
 if renewed == '0' and not is_reopening and needs_renewal(account, offer, now) then return { 'renew', now } end
 local budgets = find_budgets(account, key, offer, now)
@@ -102,7 +109,8 @@ local available_to_all = available_of(account)
 if not is_reopening then available_to_all = available_to_all - withdrawn(account, offer) end
 local available = math.min(available_to_all, budgets.left)
 
--- Which limit is reached, or what is too little.
+-- What the request lacks, as an error code, or nil: a limit is reached, or there is too little money. `which` names the
+-- limit or the budget, and `renews_at` says when the budget is renewed.
 local short, which, renews_at = nil, '', 0
 if is_reopening then
   -- A hold that is opened again was admitted before.
@@ -124,39 +132,49 @@ elseif budgets.left < min then
     if one.left < min and one.window.ends > renews_at then which, renews_at = one.who, one.window.ends end
   end
 end
--- An earlier call may have made this hold. Hardly any request is sent twice, so this is read only before a refusal or
--- one more reaping; for the others, HSETNX tells it below.
-local is_open = short and call('HEXISTS', hold_rows, id) == 1
-if is_open then short = nil end
-local is_excused = short ~= nil and string.find(tail, SHADOW, 1, true) ~= nil
+
+-- What becomes of the request, in one word:
+--   reopened: it was admitted before, and lacks nothing;
+--   granted: it lacks nothing;
+--   kept: it lacks something now, but an earlier call has made its hold;
+--   excused: it lacks something, but shadow mode refuses nobody;
+--   refused: it lacks something.
+-- Hardly any request is sent twice. So only before a refusal or one more reaping, HEXISTS asks for the hold of an earlier
+-- call; for the others, HSETNX finds that hold below.
+local outcome = 'granted'
+if is_reopening then
+  outcome = 'reopened'
+elseif short and call('HEXISTS', hold_rows, id) == 1 then
+  outcome = 'kept'
+elseif short and string.find(tail, SHADOW, 1, true) then
+  outcome = 'excused'
+elseif short then
+  outcome = 'refused'
+end
+
 local charged = number(match(mark or '', '^r (%d+)'))
 if is_reopening then wanted = math.max(0, wanted - charged) end
 local amount = math.min(wanted, available, math.max(min, math.floor(available / shares)))
-local is_refused = short ~= nil and not is_excused
 -- The expired holds that are left may have what this one needs. But a hold that is open already keeps its amount.
-if reaped == '1' and not is_open and has_expired(now, lease) then
+if reaped == '1' and outcome ~= 'kept' and has_expired(now, lease) then
   local may_help = short == 'insufficient_balance' or short == 'budget_exceeded'
     or short == 'concurrency_limit_exceeded'
-  local gets_less = not is_refused and amount < wanted
+  local gets_less = outcome ~= 'refused' and amount < wanted
   if may_help or (gets_less and call('HEXISTS', hold_rows, id) == 0) then return { 'reap', now } end
 end
-if is_refused then
-  return answer(short, which, int(available), account.id, key.id, int(account.owed), shown_most,
-    int(renews_at), account.reserved > 0 and 1 or 0)
-end
+if outcome == 'refused' then return refuse(short, which, available, renews_at) end
 if not is_reopening then touch_key(key_key, key, now) end
 
 take_budgets(account, budgets, amount)
 local row = int(amount) .. ' 0 0 0 0 ' .. key.id .. ' ' .. with_hold_windows(tail, budgets, nil, 0)
 if call('HSETNX', hold_rows, id, row) == 0 then
   local held = number(match(call('HGET', hold_rows, id), '^%d+'))
-  return answer('ok', int(held), int(charged), account.id, name or '', account.plan, key.id,
-    int(account.owed), shown_most, '', int(available + held), has_limits)
+  return grant(held, charged, '', available + held)
 end
 
 account.reserved = account.reserved + amount
 local fields = { OPEN .. key.id, int(open_of_key + 1) }
-if not is_reopening and not is_excused then
+if outcome == 'granted' then
   requests_used, tokens_used = requests_used + 1, tokens_used + counted
   key.requests, key.tokens = key.requests + 1, key.tokens + counted
   add_field(fields, 'requests', int(requests_used))
@@ -170,5 +188,4 @@ end
 add_windows(account, fields)
 call('HSET', account_key, 'reserved', int(account.reserved), unpack(fields))
 call('ZADD', hold_leases, int(now + tonumber(lease)), id)
-return answer('ok', int(amount), int(charged), account.id, name or '', account.plan, key.id,
-  int(account.owed), shown_most, is_excused and short or '', int(available), has_limits)
+return grant(amount, charged, outcome == 'excused' and short or '', available)
