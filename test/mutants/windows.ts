@@ -30,7 +30,7 @@ export const windowMutants: readonly Mutant[] = [
     'local had, used, ends = allowance.left, 0, allowance.ends',
     renewals,
   ),
-  lua('renew', "if amount > missing then allowance.plan = '' end", '', renewals),
+  lua('renew', "if excess > free then allowance.plan = '' end", '', renewals),
   lua(
     'admit',
     'if not is_reopening then available_to_all = available_to_all - withdrawn(account, offer) end',
@@ -71,13 +71,13 @@ export const windowMutants: readonly Mutant[] = [
   ),
   lua(
     'admission',
-    "return is_over or plan ~= '' or may_take or tokens - tonumber(used) > tonumber(left)",
-    "return is_over or plan ~= '' or may_take",
+    'return may_take or tokens - tonumber(used) > tonumber(left)',
+    'return may_take',
     renewals,
   ),
   lua(
     'admission',
-    "return is_over or plan ~= '' or may_take or tokens - tonumber(used) > tonumber(left)",
+    'return may_take or tokens - tonumber(used) > tonumber(left)',
     'return true',
     renewals,
   ),

@@ -37,17 +37,20 @@ local function touch_key(key_name, key, now)
 end
 
 -- Whether renew.lua has something to do. A call of renew.lua that changes nothing would cost the request two round trips.
--- When open holds keep renew.lua from taking back as much as it should, it writes '' as the allowance's plan. Then, until
--- the window of the allowance ends, this is true only when renew.lua can take something back now, or has tokens to give.
 local function needs_renewal(account, offer, now)
   local tokens = tonumber(match(offer, '^%d+'))
   local left, used, ends, plan = match(account.allowance_text or '', '^(%d+) (%d+) (%d+) (.*)$')
+  -- There is no allowance yet: it begins if the plan gives one.
   if not left then return tokens ~= nil end
   local is_over = now >= tonumber(ends)
   if not is_over and plan == account.plan then return false end
   local may_take = available_of(account) > 0
+  -- The plan gives none any more: what is left is taken back, as far as no open hold has reserved it.
   if not tokens then return left ~= '0' and may_take end
-  return is_over or plan ~= '' or may_take or tokens - tonumber(used) > tonumber(left)
+  if is_over or plan ~= '' then return true end
+  -- Where open holds keep renew.lua from taking back all that it should, it writes '' as the allowance's plan. It is called
+  -- again when it can take something, or has something to give.
+  return may_take or tokens - tonumber(used) > tonumber(left)
 end
 
 -- The part of what is available that the next renew.lua will take back, because holds have freed it since the last one.

@@ -59,12 +59,16 @@ local function book_budgets(account, charge, hold_windows, held, due, of_reaping
   charge.counted = counted_text(counts)
   if not charge.counted then return of_reapings end
   if not reaped then return charge.counted end
-  -- A correction gives back only to the newest window. So one window of each budget is kept: if this charge counted anything,
-  -- its window, with what the reapings counted in that same one; else the window of the reapings.
+  -- A correction gives back only to the newest window, so the text has one window for each budget.
   for _, who in ipairs({ 'account', 'key' }) do
     local part, old = counts[who], reaped[who]
-    if part.tokens == 0 then counts[who] = old
-    elseif part.since == old.since and part.field == old.field then part.tokens = part.tokens + old.tokens end
+    if part.tokens == 0 then
+      -- This charge counted nothing: the window of the reapings stays.
+      counts[who] = old
+    elseif part.since == old.since and part.field == old.field then
+      -- Both counted in the same window.
+      part.tokens = part.tokens + old.tokens
+    end
   end
   return counted_text(counts)
 end

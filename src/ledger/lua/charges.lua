@@ -42,10 +42,10 @@ local function book_charge(account, charge, due, before)
   local unwaived = math.min(before.waived, math.max(0, -due))
   if unwaived > 0 then charge.waived = add_waived(account, -unwaived) end
   local rest = due - charge.waived
-  -- A correction may give tokens back: then `paid` is below 0. It gives back no more than the balance lacks of MAX_AMOUNT,
-  -- which may be little when a refund has raised the balance meanwhile.
-  local most_back = account.granted - account.spent - MAX_AMOUNT
-  local paid = math.max(math.min(rest, available_of(account)), most_back)
+  -- A correction may give tokens back: then `paid` is below 0, but never so low that the balance would exceed MAX_AMOUNT. A
+  -- refund may have raised the balance meanwhile.
+  local lowest = account.granted - account.spent - MAX_AMOUNT
+  local paid = math.max(lowest, math.min(rest, available_of(account)))
   charge.paid, charge.drawn = paid, draw_allowance(account, paid)
   if rest > paid and string.find(charge.meta, SHADOW, 1, true) then
     charge.waived = add_waived(account, rest - paid)

@@ -3,7 +3,8 @@
 -- brought up to date, unless the account is suspended.
 -- KEYS: account, hold leases, hold rows, journal, key (a look may name the one whose budget is wanted)
 -- ARGV: 1 `<lease ms> <reaped> <renewed>`, as ARGV 1 of admit is; 2 scope, '' = any;
---       3 for a look, the plan that the account was on; 4 for a look, what ARGV 8 of admit is; else '': the key is checked
+--       3 for a look, the plan that the account was on, else ''; 4 for a look, the same as ARGV 8 of admit; '' for a
+--         caller, whose key is then checked
 -- Reply: ok, now, account id, name, plan, key id, key's models, granted, spent, reserved, owed,
 --          the key's own limit of tokens a minute (-1 = none),
 --          and as the row has them, or '': allowance, budget, its window;

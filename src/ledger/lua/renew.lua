@@ -48,11 +48,12 @@ local drawn = draw_beyond_balance(account)
 local missing = math.min(target, MAX_AMOUNT) - allowance.left
 local amount = math.min(missing, MAX_AMOUNT - account.granted)
 allowance.used, allowance.ends, allowance.plan, allowance.is_changed = used, ends, plan, true
--- If more is left than there should be, takes the difference back, as far as no open hold has reserved it. If some of it
--- is reserved, the allowance gets no plan: so it is renewed again once some of that has become free.
+-- If more is left than there should be, takes the excess back, as far as no open hold has reserved it. If some of it is
+-- reserved, the allowance gets no plan: so it is renewed again once some of that has become free.
 if missing < 0 then
-  amount = -math.min(-missing, available_of(account))
-  if amount > missing then allowance.plan = '' end
+  local excess, free = -missing, available_of(account)
+  amount = -math.min(excess, free)
+  if excess > free then allowance.plan = '' end
 end
 account.granted, allowance.left = account.granted + amount, allowance.left + amount
 local balance = account.granted - account.spent
