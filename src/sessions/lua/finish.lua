@@ -27,21 +27,21 @@ local found = call('HMGET', stream, 'hold', 'ended', 'next', 'lost', 'cancelled'
 local owner, ended, next_seq, has_other_terminal, cancelled, bytes, counted =
   unpack(found)
 next_seq = number(next_seq)
+-- Redis has no stream for one of three reasons: it has forgotten the session, too; the message has ended, and its stream is
+-- no longer kept; or it has lost the stream, which is then begun anew.
 local is_gone = not owner
-local word = is_gone and why_gone(session, messages, message)
-if word == 'forgotten' then return { word, now } end
+local reason = is_gone and why_gone(session, messages, message)
+if reason == 'forgotten' then return { 'forgotten', now } end
+local is_no_longer_kept = reason == 'lost'
 if owner and owner ~= hold then return { 'lost', now } end
 if ended and not has_other_terminal then return { next_seq == after and 'ok' or 'lost', now } end
 -- An end that is written beside the messages of a sleeping session would pass for all of them.
 if before.asleep then return { 'lost', now } end
--- `has_other_terminal`: the stream is here, and another gateway wrote its terminal. If `word` is 'lost', the message has
--- ended, and its stream is no longer kept.
-local has_other_end = has_other_terminal or word == 'lost'
+-- Another gateway has ended the message: its terminal stands in the stream, or the stream is no longer kept.
+local has_other_end = has_other_terminal or is_no_longer_kept
 if has_other_end and (cancelled or not may_replace_end()) then return { 'lost', now } end
 
--- If the message has ended and its stream is no longer kept, nothing is written to the stream.
-local has_stream = word ~= 'lost'
-if has_stream then
+if not is_no_longer_kept then
   -- If another gateway has ended the stream, the last frame is that gateway's terminal.
   local reached = has_other_terminal and next_seq - 1 or next_seq
   local follows = reached == first or replaces
@@ -61,7 +61,9 @@ if has_stream then
 end
 -- The frames of a stream that another gateway has ended are counted once more, because they are kept longer now. The
 -- session no longer counts them.
-end_message(session, before, ids, messages, storage, message, row, seconds, retention, now, {
-  bytes = has_stream and number(bytes) + #text or 0, counted = has_other_terminal and 0 or counted, kept_ms = kept_ms
+local place = { session = session, ids = ids, messages = messages, storage = storage, message = message }
+end_message(before, place, {
+  row = row, now = now, seconds = seconds, retention = retention, kept_ms = kept_ms,
+  bytes = is_no_longer_kept and 0 or number(bytes) + #text, counted = has_other_terminal and 0 or counted,
 })
 return { 'ok', now }

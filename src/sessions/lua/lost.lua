@@ -28,7 +28,7 @@ if uptime_ms() < tonumber(lease_ms) then return { 'alive', now } end
 local has_changed = owner ~= hold or number(next_seq) ~= number(reached)
 if owner and has_changed then return { 'again', now } end
 local before = read_session(session)
--- Who reads the message wakes the session, and finds what the message is then.
+-- Nothing is changed while the session sleeps. Whoever reads the message next wakes the session first.
 if before.asleep then return { 'ended', now } end
 
 local seq = number(next_seq)
@@ -40,6 +40,9 @@ call('HSET', stream, 'hold', hold, 'next', int(seq + 1), 'ended', '1', 'lost', '
 call('HDEL', stream, 'said', 'said_next')
 call('PEXPIRE', stream, kept_ms)
 call('PEXPIRE', frames, kept_ms)
-end_message(session, before, ids, messages, storage, message, row, seconds, retention, now,
-  { bytes = number(bytes) + #data, counted = counted, kept_ms = kept_ms })
+local place = { session = session, ids = ids, messages = messages, storage = storage, message = message }
+end_message(before, place, {
+  row = row, now = now, seconds = seconds, retention = retention, kept_ms = kept_ms,
+  bytes = number(bytes) + #data, counted = counted,
+})
 return { 'ok', now }

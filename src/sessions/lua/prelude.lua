@@ -19,9 +19,9 @@ local function keep(session, others, retention_s, storage, id, counted)
   end
 end
 
--- A text that changes whenever the messages of a session do, but for what a failed send withdraws. `last` is the
--- greatest message id that the session has had. `ends` counts the ends of answers, because an answer that ends, or gets
--- another end, keeps its id.
+-- A text that changes with every change of a session's messages, except when a failed send is withdrawn. `last` is the
+-- greatest message id that the session has had. An answer keeps its id when it ends, or gets another end: so `ends` counts
+-- these.
 local function history_version(last, ends)
   return (last or '-') .. ':' .. (ends or '0')
 end
@@ -62,13 +62,18 @@ local function read_session(session)
 end
 
 -- Writes the final row of a message and frees the session; a deleted session stays deleted. An empty row is of a message
--- that was deleted: then only the frames are counted. `before` is the session as `read_session` has it; it is awake.
--- `stream` has the bytes of the message's frames (`bytes`), what the session counted for them (`counted`) and how long they
--- are kept (`kept_ms`). From now on the frames count in a rolling sum of the account's storage, and no longer in the session.
-local function end_message(session, before, ids, messages, storage, message, row, seconds, retention, now, stream)
+-- that was deleted: then only the frames are counted. From now on the frames count in a rolling sum of the account's
+-- storage, and no longer in the session. `before` is the session as `read_session` has it; it is awake. `place` has the
+-- names of keys (`session`, `ids`, `messages`, `storage`) and the id of the message (`message`). `ending` has the `row`; the
+-- time by Redis in ms (`now`) and by the gateway (`seconds`); the `retention` of the session; and of the frames, their
+-- bytes (`bytes`), what the session counted for them (`counted`), and how long they are kept (`kept_ms`).
+local function end_message(before, place, ending)
+  local session, ids, messages, storage, message =
+    place.session, place.ids, place.messages, place.storage, place.message
+  local row, now = ending.row, ending.now
   local stored = read_storage(storage, now)
-  local taken = STREAM_BYTES + weight(stream.bytes)
-  local frames = sum_with(stored.frames, taken, now, number(stream.kept_ms))
+  local taken = STREAM_BYTES + weight(ending.bytes)
+  local frames = sum_with(stored.frames, taken, now, number(ending.kept_ms))
   local old_row = call('HGET', messages, message)
   if not before.id or row == '' then
     call('HSET', storage, 'frames', frames)
@@ -85,11 +90,11 @@ local function end_message(session, before, ids, messages, storage, message, row
     more = more + MESSAGE_BYTES
   end
   call('HSET', messages, message, row)
-  local counted = math.max(0, before.counted + more - number(stream.counted))
-  call('HSET', session, 'updated_at', seconds, 'bytes', int(before.bytes + #row - old_bytes),
+  local counted = math.max(0, before.counted + more - number(ending.counted))
+  call('HSET', session, 'updated_at', ending.seconds, 'bytes', int(before.bytes + #row - old_bytes),
     'counted', int(counted), 'ends', int(before.ends + 1))
   call('HSET', storage, 'sessions', int(stored.sessions + counted - before.counted), 'frames', frames)
   if before.active == message then call('HDEL', session, 'active') end
-  keep(session, { ids, messages }, tonumber(retention), storage, before.id, counted)
+  keep(session, { ids, messages }, tonumber(ending.retention), storage, before.id, counted)
 end
 
