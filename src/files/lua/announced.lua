@@ -1,13 +1,12 @@
--- Purpose: tells whether an account is announced to the sweepers for what becomes due; stands before the scripts that
--- add something new to `due`. A script that only moves or replaces a member needs no announcement: as long as `due` has a
--- member, close.lua keeps the account announced.
--- Before a sweeper removes the announcement of a minute, it closes the minutes up to it (close.lua). A script
--- that adds something to `due` later then needs the announcement of a later minute. So nothing is due without an
--- announcement.
+-- Purpose: nothing is due without an announcement: an account is announced to the sweepers under a minute. Stands before
+-- the scripts that add something new to `due`. A script that only moves or replaces a member needs no announcement: as
+-- long as `due` has a member, close.lua keeps the account announced.
+-- A sweeper closes a minute, and all minutes before it, before it removes the announcement of this minute (close.lua).
+-- What is added to `due` after that needs the announcement of a later minute.
 
--- `closed` is the field of this name of the storage row: the last minute that a sweeper has closed.
--- Returns the minute to announce when the announced one is not valid (closed, or from a clock that is ahead), else nil.
-local function unannounced(closed, announced, due_ms)
+-- Returns nil when the announced minute is valid, else the minute that the gateway has to announce. A minute is not valid
+-- if it is closed, or too late because a clock was ahead. `closed` is the storage row's field: the last closed minute.
+local function minute_to_announce(closed, announced, due_ms)
   local next_open = number(closed) + 1
   local due_minute = math.floor(due_ms / 60000)
   local is_open = number(announced) >= next_open

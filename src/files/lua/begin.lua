@@ -12,7 +12,7 @@ local record = 'upload ' .. id
 local now = now_ms()
 if call('EXISTS', session) == 0 then return { 'session_not_found', now } end
 local stored, own, closed = read_storage(storage, now, id, 'closed')
-local needed = unannounced(closed, minute, now + lease_ms)
+local needed = minute_to_announce(closed, minute, now + lease_ms)
 if needed then return { 'announce', now, needed } end
 local has_lease = not own or call('ZSCORE', due, record)
 if not has_lease then return { 'lost', now } end

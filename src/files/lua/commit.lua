@@ -17,8 +17,8 @@ local lease, looks_at = unpack(call('ZMSCORE', due, record, look))
 local reserved, used, rows, all_reserved, closed =
   unpack(call('HMGET', storage, id, 'used', 'rows', 'reserved', 'closed'))
 local more = number(bytes) + FILE_BYTES - number(reserved)
--- An earlier call has removed the record, and what it had reserved. A begin whose answer was lost may have come late
--- and made a new record.
+-- An earlier call may have written the file. It has then removed the upload's record and reservation: so there is no
+-- lease now, or one of a new record, which a begin that came late has made.
 local may_be_written = not lease or more > 0
 if may_be_written and call('HEXISTS', file, 'id') == 1 then return { 'ok', now } end
 if not lease then return { 'lost', now } end
@@ -33,7 +33,7 @@ if more > 0 then
 end
 local expiry_ms = number(expires_at) * 1000
 if expires_at ~= '' then
-  local needed = unannounced(closed, minute, math.max(now, expiry_ms))
+  local needed = minute_to_announce(closed, minute, math.max(now, expiry_ms))
   if needed then return { 'announce', now, needed } end
   call('ZADD', due, int(expiry_ms), 'expiry ' .. id)
 end

@@ -8,7 +8,7 @@ local id, minute, wait_ms = ARGV[1], ARGV[2], number(ARGV[3])
 
 local now = now_ms()
 local bytes, row = unpack(call('HMGET', file, 'bytes', 'row'))
-local needed = bytes and unannounced(call('HGET', storage, 'closed'), minute, now + wait_ms)
+local needed = bytes and minute_to_announce(call('HGET', storage, 'closed'), minute, now + wait_ms)
 if needed then return { 'announce', now, needed } end
 
 -- Also without a row, because ids may be left in the sets.

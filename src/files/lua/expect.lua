@@ -8,7 +8,7 @@ local storage, due = KEYS[1], KEYS[2]
 local id, minute, wait_ms = ARGV[1], ARGV[2], number(ARGV[3])
 
 local now = now_ms()
-local needed = unannounced(call('HGET', storage, 'closed'), minute, now + wait_ms)
+local needed = minute_to_announce(call('HGET', storage, 'closed'), minute, now + wait_ms)
 if needed then return { 'announce', now, needed } end
 call('ZADD', due, 'LT', int(now + wait_ms), 'session ' .. id)
 return { 'ok', now }

@@ -11,7 +11,8 @@ local function read_owner(account)
   }
 end
 
--- The rows that must be removed before one more is added: those that have ended, and the oldest of the others if there is no room.
+-- The rows that must be removed before one more is added: those that have ended, and the oldest of the others if there is
+-- no room.
 local function find_surplus(rows, most, has_ended)
   local found = call('HGETALL', rows)
   local living, gone = {}, {}
@@ -69,8 +70,8 @@ local function read_login(row, owner, now, idle, whole)
   return is_good and { begun = begun, used = used, via = via, return_url = return_url } or nil
 end
 
--- What a further log-in ends: the log-ins that have ended or find no room, and the keys of the playground of all these,
--- and of log-ins that have no row any more.
+-- What has to be removed before a further log-in begins: the log-ins that have ended or find no room, their keys of the
+-- playground, and those keys whose log-in has no row any more.
 local function find_ending(logins, page_keys, most, has_ended)
   local gone = find_surplus(logins, most, has_ended)
   local is_gone = {}
