@@ -42,13 +42,13 @@ export interface Exchange {
   readonly incoming?: IncomingMessage | undefined
   /** Fires when the client closes before the answer is complete. */
   readonly left: AbortSignal
-  /** The caller that the text of the key names, not verified yet (the auth plugin's `check`); or that of a verified log-in (the account page). */
+  /** Who calls. With a key: as its text says, not verified yet; set by the auth plugin's `check`. On the account page: as a verified log-in says. */
   caller?: Caller | undefined
   /** Settles when Redis has said whether the key is good; set by the auth plugin when it asks Redis. */
   proof?: Promise<Identity> | undefined
   /** The verified caller; set by who asked Redis: auth, metering on metered routes, or the account page for a log-in. */
   identity?: Identity | undefined
-  /** This exchange's claim on the Idempotency-Key of a creating call; kept by the script that creates the resource. */
+  /** This exchange's claim on the Idempotency-Key of a creating call. The script that creates the resource makes a pointer to the resource of it. */
   claim?: Claim | undefined
   /** What a metered route wants to hold, set by its `identify`, taken back by idempotency for a repetition, read by metering's `admit`. */
   want?: Want | undefined
@@ -133,7 +133,7 @@ interface FailedAttempt {
 
 /** How an exchange ended; handed to every `done`. */
 export interface Outcome {
-  /** The status of the answer, even if the client left a generation's answer before its end; 499 when the client left before there was an answer, or in the middle of a download or of a stream that is only read. */
+  /** The status of the answer. 499 when the client left before there was one, or in the middle of a download or of a stream that is only read; not when it left in the middle of a generation's answer. */
   readonly status: number
   readonly error?: GatewayError
   /** The client closed before the answer was complete. */

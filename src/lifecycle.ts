@@ -1,7 +1,8 @@
 // The life of a request, one function: check → body (vouch) → identify → admit → serve → done; when `identify` has
 // answered: answered → done.
 // The calls of a phase start together and are all awaited. An error that a call throws synchronously wins, else the first
-// answer or refusal in plugin order. Each plugin releases in `done` what it took. The exchange ends when its work ends, not when its client leaves.
+// answer or refusal in plugin order. Each plugin releases in `done` what it took. The exchange ends when its work ends, not
+// when its client leaves.
 
 import { asGatewayError, GatewayError } from './errors.ts'
 import type { Answer, Exchange, Hooks, Outcome, Route, Run, SseEvent } from './exchange.ts'
@@ -56,14 +57,13 @@ export async function live(x: Exchange, wire: Wire, life: Life): Promise<void> {
       if (admitting) await admitting
       answer = await life.serve(run)
     }
-    // An answer with a body is sent as one piece; a download or an event stream has none and is written as it comes: it is
-    // finished only when the client has taken all of it. A generation calls `run.finish` itself before its last byte, with
-    // its own outcome: then these calls do nothing.
+    // An answer with a body is sent as one piece, and finished before it is sent. A download or an event stream has none and
+    // is written as it comes: it is finished only when the client has taken all of it. A generation calls `run.finish`
+    // itself before its last byte, with its own outcome: then these calls do nothing.
     const isWhole = 'body' in answer
     if (isWhole) await run.finish(plainOutcome(answer.status, wire.left))
     await wire.send(answer)
-    const isTaken = !isWhole && !wire.left
-    if (isTaken) await run.finish(plainOutcome(answer.status, false))
+    if (!isWhole && !wire.left) await run.finish(plainOutcome(answer.status, false))
   } catch (thrown) {
     // The exchange is not settled before its generation ends, even if its answer was cut off.
     if (x.work) await x.work

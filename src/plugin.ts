@@ -21,7 +21,7 @@ export interface Plugin<C = unknown> {
   readonly name: string
   /** What gateway.yaml may have under that key, with defaults. An unknown key stops the start. */
   readonly schema: ZodType<C>
-  /** Runs for each configuration whose file is valid, in list order, before it takes over; it is dropped if a later plugin, or a worker, refuses it. To refuse it, throw; a set-up that takes more than 15 s refuses it, too. */
+  /** Called for each configuration whose file is valid, before the configuration takes over; the plugins in list order, one after the other. To refuse the configuration, throw; a set-up that takes more than 15 s refuses it, too. If a later plugin or a worker refuses it, what this call returned is closed. */
   setup(gateway: Gateway, config: C): Running | Promise<Running>
 }
 

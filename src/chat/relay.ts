@@ -43,7 +43,7 @@ export class Relay {
   readonly #opened = Promise.withResolvers<void>()
   readonly #ended = Promise.withResolvers<Ending>()
   #isEnded = false
-  #isDeparting = false
+  #isDeparting = false // the answer has to end, but what the backend has already sent is read first
   /** The client has left, or has cancelled its message. */
   #isUnwanted = false
   /** How often the backend's socket brought data. */

@@ -125,7 +125,7 @@ async function* search(
   const { start, end } = edgesOf(filter, isUpwards)
   const matches = matcherOf(filter)
   const { cursor: given } = options
-  // A cursor that lies before the range begins at the range's edge.
+  // Begins at the cursor; or at the edge of the range, if there is no cursor or it lies before that edge.
   let cursor = given === undefined || (start && isBeyond(start, given)) ? start : given
   using reader = openReader(source, ref)
   for (;;) {

@@ -90,7 +90,7 @@ export function createSettle({ outbox, onEnded }: SettlingOptions): Settle {
 export function settleOrder(hold: Hold, ending: Settlement): SettleOrder {
   const { id, ref, accountId, hmac, keyId, keyHasLimits, model, meta } = hold.fields
   const { countedTokens, minute, wouldRefuse } = hold.fields
-  // From now on the hold's progress is what is settled: metering shows that, if a closing ledger has settled first.
+  // From now on, the hold's progress is what this settles: if a closing ledger settles first, metering shows that as the cost.
   hold.watch(() => ending)
   const used = wholeCounts(ending)
   // What would have been refused was not counted at admission, so there is no count to correct.

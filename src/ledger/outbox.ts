@@ -120,8 +120,8 @@ export class Outbox {
     const { ageMs } = connected
     while (this.#oldest < this.#answered.length) {
       const entry = this.#answered[this.#oldest]
-      // An entry that is no longer answered (it waits again, or was given up) only loses its place here. One that was
-      // answered a second time after it had waited has two places.
+      // A place whose entry is not answered any more (it waits again, or was given up) is dropped. An entry that waited again
+      // and then was answered again has two places, and is kept until its newest answer is old enough.
       if (entry?.isAnswered && ageMs - entry.answeredAtMs < keepMs) break
       this.#forgetOldest()
     }

@@ -94,8 +94,8 @@ export class Slices {
   }
 
   #reached(): void {
-    // The first alarm asks for more. The next one is at the limit, in case all is used up meanwhile. Then there is none
-    // until the extension has ended.
+    // The first alarm begins an extension. The second one, at the limit, pauses the stream if it uses up its hold before the
+    // extension has ended. There is no third one until then.
     this.alarm.at = this.#asking || this.#isUsedUp ? Infinity : this.#limit
     if (this.#isOver) return
     this.#asking ??= Promise.resolve().then(() => this.#extend())

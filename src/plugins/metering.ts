@@ -129,7 +129,7 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
         // Without shadow mode, the request's output would have been bounded, or stopped when its hold was used up.
         const wouldCut = held.wouldStop || (isShort && settlement.charge > held.amount)
         if (wouldCut) x.facts.wouldRefuse ??= 'insufficient_balance'
-        // A ledger that is closing has already settled this hold, by its progress at that time. That is the cost,
+        // A ledger that is closing has already settled this hold, by its progress at that time. That progress is the cost,
         // whatever was used since.
         if (used && held.settlement) noteProgress(x, held)
         send(settlement)
@@ -151,7 +151,7 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
   }
 }
 
-/** In shadow mode: the part of a cost that the account does not pay. Infinity stands for the whole cost: all of it may still be waived while the settlement waits, and a settlement that came too late has charged 0. */
+/** In shadow mode: the part of a cost that the account does not pay. Infinity stands for the whole cost: while the settlement waits, because all of it may still be waived; and if nothing was charged, because the settlement came too late. */
 function unpaidOf({ charge: cost, waived, isWaiting }: Settled): number {
   return isWaiting || cost === 0 ? Infinity : waived
 }
@@ -278,6 +278,7 @@ function usedBy(
   const owesPrompt = isCancelled && outcome.backendAsked
   const hasOutput = meter !== undefined && (outcome.complete || meter.sawContent)
   if (!hasOutput && !owesPrompt) return undefined
+  // The backend has reported the prompt, so it need not be counted: `promptTokens` is not used then.
   if (meter?.reported?.prompt) return meter.used({ promptTokens: 0 })
   return countedBy(want, hasOutput ? meter : undefined)
 }

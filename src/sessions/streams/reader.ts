@@ -231,7 +231,8 @@ export class Reader {
     }
     // The stream never had the place that the client asked for.
     if (from > next && !isLost) return this.#ended.reject(new GatewayError('invalid_last_event_id'))
-    // The client has had a frame of the dead owner with the terminal's number, or a later one. It still needs this terminal.
+    // The client came with a frame of the dead owner that has the terminal's number, or a later one: it gets the terminal
+    // behind that.
     if (from >= next && isLost) this.#give(afterLost(this.#seq))
     this.stop()
   }

@@ -45,7 +45,7 @@ export class Recording implements StreamOut {
   #appending: Promise<void> | undefined
   #storingEnd: Promise<boolean> | undefined
   #timer: NodeJS.Timeout | undefined
-  /** The timer stands at `flushMs`: it need not be set again. */
+  /** The timer already waits for no longer than `flushMs`, not for `silenceMs`. */
   #isDue = false
   #isOpen = false
   #isFinishing = false
@@ -206,7 +206,8 @@ export class Recording implements StreamOut {
       const isTaken = reply.word === 'ok'
       if (isTaken && isLast) return true
       if (!isTaken) misses++
-      // Another gateway has ended the message: all that is left may take the place of that end, together with the row.
+      // An append was refused as `lost`: another gateway has ended the message. A whole answer may still take the place of that
+      // end, so the next try sends all that is left as the last batch.
       hasOtherEnd = reply.word === 'lost' && !isLast
       if (!hasOtherEnd) this.#onReply(reply, batch)
     }
@@ -236,6 +237,7 @@ export class Recording implements StreamOut {
       this.#isForgotten = true
       return stop('session_not_found')
     }
+    // The message has another owner or another end, or a client has deleted it.
     this.drop()
     stop('upstream_incomplete')
   }

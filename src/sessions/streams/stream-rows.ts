@@ -35,7 +35,7 @@ export interface Batch {
   readonly count: number
   /** latin1: one char a byte. */
   readonly text: string
-  /** Snapshot of what all frames up to the last one say. append.lua drops no frame that is newer than the last snapshot, so one is sent now and then; and always in an append with `replaces`. */
+  /** Snapshot of the words of all frames so far, this batch included. Sent now and then, because append.lua drops only frames that a snapshot has; and in every append with `replaces`. */
   readonly said?: string
   /** True when frames are missing before `first`: this batch replaces the frames in Redis. */
   readonly replaces?: boolean
