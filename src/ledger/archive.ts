@@ -107,7 +107,10 @@ function reaches(last: string, { isUpwards, cursor, end }: ReadOptions): boolean
 
 function reachOf(objects: readonly ObjectName[]): readonly string[] {
   let most = '0-0'
-  return objects.map(({ last }) => (most = compareIds(last, most) > 0 ? last : most))
+  return objects.map(({ last }) => {
+    if (compareIds(last, most) > 0) most = last
+    return most
+  })
 }
 
 async function listObjects(store: ObjectStore, ref: string): Promise<readonly ObjectName[]> {

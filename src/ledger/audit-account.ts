@@ -18,7 +18,7 @@ export interface AuditPlace extends JournalSource {
   readonly scripts: LedgerScripts
 }
 
-/** How many accounts this process reads at the same time, for all audits together. In Redis, a customer's command may have to wait for all of these reads: if each has three entries, under a millisecond. */
+/** How many accounts this process reads at the same time, for all audits together. A customer's command may have to wait in Redis for all of these reads, which take under a millisecond if each has three entries. */
 export const accountsAtOnce = 16
 const reads = new FairTurns(accountsAtOnce)
 

@@ -23,7 +23,7 @@ export interface AuditStep {
   readonly difference_count: number
   /** How many accounts there were to check when it began. */
   readonly total: number
-  /** The account up to which all are checked: an audit `after` it checks the rest. Null at the beginning of an audit of all, and in that of one account. */
+  /** The account up to which all are checked: an audit `after` it checks the rest. Null at the beginning of an audit of all, and always in an audit of one account. */
   readonly cursor: string | null
   /** Those that are new since the last step; at most the first hundred of each account. */
   readonly differences: readonly Difference[]

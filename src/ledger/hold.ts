@@ -145,7 +145,7 @@ export class Hold implements Linked<Hold> {
     this.#onSpent = listener
   }
 
-  /** For the ledger alone. Checks only a hold that was opened again with less. Of any other hold, the output was bounded to what the hold pays for, or slices.ts extends the hold in time, or shadow mode lets the output exceed it. */
+  /** For the ledger alone. Checks only a hold that was opened again with less. Any other hold needs no check: its output was bounded to what it pays for, or slices.ts extends it in time, or shadow mode lets the output exceed it. */
   stopIfSpent(): void {
     if (!this.#isLowered || this.progress.charge < this.#amount) return
     if (this.#onSpent) this.#onSpent()

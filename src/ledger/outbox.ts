@@ -79,7 +79,7 @@ export class Outbox {
     return undefined
   }
 
-  /** Resolves with Redis' answer; a credit that was made is then on disk. Rejects when Redis is away, and keeps nothing then, or when the disk refuses: a credit that was made is then kept in memory. */
+  /** Resolves with Redis' answer; a credit that was made is then on disk. Rejects when Redis is away, without keeping anything. Rejects, too, when the disk refuses a credit that was made: memory keeps it. */
   async credit(order: CreditOrder): Promise<OrderReply> {
     const { isUp, send, spool } = this.#options
     if (!isUp()) throw unavailable()
@@ -229,7 +229,7 @@ export class Outbox {
     if (entry?.isAnswered) this.#leaveDisk(entry)
   }
 
-  /** For an order that can't be carried out: it is a day late, its account is gone, or its script refuses it for ever. If it is late and was answered before, Redis has carried it out then, so it is not put on record. */
+  /** For an order that can't be carried out: it is a day late, its account is gone, or its script refuses it for ever. A late order that was answered before was carried out then: it is not put on record. */
   async #giveUp(entry: OutboxEntry, word: OrderReply['word']): Promise<void> {
     const { spool, onLate, onProblem } = this.#options
     entry.isAnswered = false

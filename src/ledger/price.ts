@@ -8,7 +8,7 @@ import type { TokenCounts } from '../tokens/token-counts.ts'
 const micro = 1_000_000n
 const most = BigInt(Number.MAX_SAFE_INTEGER)
 
-/** More `cached` tokens than `prompt` count as `prompt`. Throws a RangeError for counts that are not integers ≥ 0: the meter never returns such counts. */
+/** If `cached` is more than `prompt`, it counts as `prompt`. Throws a RangeError for counts that are not integers ≥ 0: the meter never returns such counts. */
 export function charge(price: Price, tokens: TokenCounts): number {
   const sum = price.request + microsOf(price, tokens)
   return bounded((sum + micro - 1n) / micro)

@@ -12,7 +12,7 @@ import { orderKey } from './orders.ts'
 import { SpoolFile } from './spool-file.ts'
 import type { SpoolEvents } from './spool-file.ts'
 
-/** A live process touches its file every 10 s. Where a pid does not prove that its process is dead, a file that was not touched for this long proves it. */
+/** A live process touches its file every 10 s. Where a pid does not prove that its process is dead, a file that was not touched for this long does. */
 const staleMs = 60_000
 /** A few MB. Running work may still add one order for each of its holds. */
 const mostUnwritten = 10_000

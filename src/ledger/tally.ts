@@ -109,7 +109,7 @@ export class Tally {
     sums.balance = Number(balance)
   }
 
-  /** Expects that the request's charges up to this entry are, in sum, what its tokens cost by the price that was applied. Entries of older versions have no price. */
+  /** Expects that the charges of the request, up to this entry, add up to what its tokens cost by the price that was applied. Entries of older versions have no price. */
   #expectPrice(id: string, fields: AccountRow): void {
     const { amount, usage, owed = '0', waived = '0', before = '0', meta } = fields
     if (usage === undefined || meta === undefined) return

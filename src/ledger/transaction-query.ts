@@ -64,9 +64,13 @@ export function isFiltered({ type, model, key }: TransactionFilter): boolean {
 /** Where a read begins and ends, in its direction: stream ids that the read itself leaves out. */
 export function edgesOf({ from, to }: TransactionFilter, isUpwards: boolean) {
   const below = from === undefined || from === 0 ? undefined : `${from * 1000 - 1}-${mostInMs}`
-  // Redis refuses `(0-0` as an edge, because nothing can lie below it; `(0-1` leaves out as much.
-  const above = to === undefined ? undefined : to === 0 ? lowestId : `${to * 1000}-0`
+  const above = to === undefined ? undefined : firstIdAt(to)
   return isUpwards ? { start: below, end: above } : { start: above, end: below }
+}
+
+/** Redis refuses `(0-0` as an edge, because nothing can lie below it; `(0-1` leaves out as much. */
+function firstIdAt(seconds: number): string {
+  return seconds === 0 ? lowestId : `${seconds * 1000}-0`
 }
 
 /** More entries than a millisecond can have. */

@@ -58,7 +58,7 @@ export function sizesOf(want: Want, { minOutputTokens, slice }: SizesOptions) {
   } satisfies Partial<AdmitRequest>
 }
 
-/** The most that each choice may generate: what was wanted, at most what the amount pays for and what the limit of tokens a minute has counted. A hold in slices grows, so its amount sets no bound; in shadow mode, neither the amount nor that limit does. */
+/** The most that each choice may generate: the least of what was wanted, what the amount pays for, and what the limit of tokens a minute has counted. The amount of a hold in slices is no bound, because it grows; in shadow mode, only what was wanted is one. */
 export function grantedBy(hold: Hold, want: Want, { isSliced }: { isSliced: boolean }): number {
   const { model, promptTokens, outputPerChoice, choices } = want
   if (hold.fields.isShadow) return outputPerChoice
