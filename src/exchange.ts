@@ -245,7 +245,7 @@ export interface Hooks {
   admit?(): Promise<void>
   /** The last change to what a backend gets; runs on a fresh copy for each attempt. */
   upstream?(request: BackendRequest): void
-  /** Called with each backend event but `[DONE]`, before the client sees it, as long as anybody waits for the answer; may replace its data. The events before the first content are dropped if another target is asked after them: a plugin sees that by a further call of its `upstream`. A non-streamed answer is one event. Must not be async: this is the token path. */
+  /** Called with each backend event but `[DONE]`, before the client sees it, as long as anybody waits for the answer; may replace its data. Another target may be asked after events without content: these are dropped then, and a plugin sees that by a further call of its `upstream`. A non-streamed answer is one event. Must not be async: this is the token path. */
   event?(event: SseEvent): void
   /** Called before a refusal is sent. May replace the error, for instance by 429 after too many failures. Must not wait. */
   refuse?(error: GatewayError): GatewayError | void

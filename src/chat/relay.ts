@@ -99,7 +99,7 @@ export class Relay {
     until.then(this.#goOn, this.#goOn)
   }
 
-  /** Writes frames to the end. The caller must write the last ones: the settlement is then on its way, so that nobody sees the end before the new balance. */
+  /** Writes frames until the end, and returns the last ones for the caller to write: by then the settlement is on its way, so nobody sees the end before the new balance. */
   async pump(out: StreamOut): Promise<RelayEnd> {
     this.#out = out
     forgetBody(this.#generation, this.backend)
