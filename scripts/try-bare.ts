@@ -25,18 +25,16 @@ undo.defer(() => rm(machine, { recursive: true, force: true }))
 await run('cp', ['-a', `${base}/.`, machine])
 await addRepository(machine)
 
-say('npm ci && npm start')
+console.log('npm ci && npm start')
 const child = enter(machine, 'cd /srv/tollgate && npm ci --no-progress && exec npm start')
 undo.defer(() => ended(child))
 const { url, key } = await started(child)
 const text = await chat(url, key)
 const isGood = text.endsWith('data: [DONE]\n\n') && text.includes('"content"')
-say(isGood ? 'ok: a stream came whole on a bare machine' : `failed: the stream was\n${text}`)
+console.log(
+  isGood ? 'ok: a stream came whole on a bare machine' : `failed: the stream was\n${text}`,
+)
 process.exitCode = isGood ? 0 : 1
-
-function say(text: string): void {
-  process.stdout.write(`${text}\n`)
-}
 
 /** Adds the last commit, as a clone has it, with free ports and with this machine's proxy settings. */
 async function addRepository(machine: string): Promise<void> {
@@ -85,7 +83,7 @@ async function started(child: ChildProcess): Promise<{ url: string; key: string 
   let url: string | undefined
   if (!child.stderr) throw new Error('the machine was started without a pipe')
   for await (const line of createInterface({ input: child.stderr })) {
-    say(`  ${line}`)
+    console.log(`  ${line}`)
     url ??= /listening on (http:\S+?),/.exec(line)?.[1]
     const key = /^\s*(tg_live_\w+)\s*$/.exec(line)?.[1]
     if (!url || !key) continue

@@ -30,7 +30,7 @@ const server = await startModelServer({ contextTokens })
 undo.defer(() => server.stop())
 const image = await buildImage(undo)
 const megabytes = image.addedBytes / 1_000_000
-say(`the image adds ${megabytes.toFixed(1)} MB to its base`)
+console.log(`the image adds ${megabytes.toFixed(1)} MB to its base`)
 assert.ok(megabytes <= mostMegabytes, `more than ${mostMegabytes} MB`)
 
 const folder = await tempDir(t)
@@ -55,16 +55,12 @@ assert.match(await (await ask()).text(), /data: \[DONE\]\n\n$/)
 assert.equal((await container.exec(image.healthCheck)).code, 0)
 await isTakenUp()
 const counted = await askServer()
-say('streams came whole, of the demo and of llama.cpp, and the health check answers')
+console.log('streams came whole, of the demo and of llama.cpp, and the health check answers')
 
 await drains()
 await survives()
 const { spent } = await booksAreEven()
-say(`ok: drained, killed, started again, and the books are even: ${spent} tokens spent`)
-
-function say(text: string): void {
-  process.stdout.write(`${text}\n`)
-}
+console.log(`ok: drained, killed, started again, and the books are even: ${spent} tokens spent`)
 
 async function writeConfig(): Promise<string> {
   const etc = join(folder, 'etc')
@@ -162,7 +158,7 @@ async function drains(): Promise<void> {
   assert.match(await reading.end(), /data: \[DONE\]\n\n$/)
   assert.equal(await exit, 0)
   assert.notEqual((await container.exec(image.healthCheck)).code, 0)
-  say('SIGTERM: the stream came whole, exit code 0')
+  console.log('SIGTERM: the stream came whole, exit code 0')
   gateway = await start()
 }
 
@@ -181,7 +177,7 @@ async function survives(): Promise<void> {
   )
   await redis.restart()
   gateway = await start()
-  say('kill -9: the settlement was kept on disk, and the next start took it up')
+  console.log('kill -9: the settlement was kept on disk, and the next start took it up')
   // Takes llama.cpp some ten seconds.
   const long = { model: 'tiny', max_tokens: 30_000, ignore_eos: true }
   const running = new Reading(await askModel(long, 'Tell me of a gateway.'))
@@ -190,7 +186,7 @@ async function survives(): Promise<void> {
   await gateway.signal('SIGKILL')
   await assert.rejects(running.end(), 'the stream was cut')
   gateway = await start()
-  say('kill -9 in the middle of a stream of llama.cpp: it was cut')
+  console.log('kill -9 in the middle of a stream of llama.cpp: it was cut')
 }
 
 interface Books {

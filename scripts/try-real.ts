@@ -24,12 +24,12 @@ process.exitCode = (await withTeardown(tryIt)) ? 0 : 1
 
 /** Whether all sums were right and all journeys kept their promises. */
 async function tryIt(t: Teardown): Promise<boolean> {
-  say('Starting a llama.cpp server (the first time it is downloaded) …')
+  console.log('Starting a llama.cpp server (the first time it is downloaded) …')
   const server = await startModelServer()
   t.teardown(() => server.stop())
   const gateway = await startGateway(t, server.url)
   const { key } = await gateway.account(topup, { name: 'try-real' })
-  say(`
+  console.log(`
   model server  ${server.url}
   gateway       ${gateway.url}/v1
   admin API     ${gateway.adminUrl}/admin     token ${adminToken}
@@ -41,7 +41,7 @@ async function tryIt(t: Teardown): Promise<boolean> {
   if (values.once) return isGood
   const header = `-H 'Authorization: Bearer ${key}'`
   const body = '{"model":"tiny","stream":true,"messages":[{"role":"user","content":"Hi"}]}'
-  say(`
+  console.log(`
 Try it yourself; Ctrl-C ends both:
 
   curl -N ${gateway.url}/v1/chat/completions ${header} --json '${body}'
@@ -51,10 +51,6 @@ Try it yourself; Ctrl-C ends both:
 `)
   await once(gateway.child, 'exit')
   return isGood
-}
-
-function say(text: string): void {
-  process.stdout.write(`${text}\n`)
 }
 
 async function startGateway(t: Teardown, backend: string): Promise<OwnProcess> {
@@ -88,7 +84,7 @@ async function chat(url: string, apiKey: string): Promise<boolean> {
   const messages = [{ role: 'user' as const, content: 'What does a gateway do?' }]
   const asked = { model: 'tiny', messages, max_tokens: 60 }
   const whole = await client.chat.completions.create(asked)
-  say(`Not streamed: ${whole.choices[0]?.message.content ?? ''}\n`)
+  console.log(`Not streamed: ${whole.choices[0]?.message.content ?? ''}\n`)
   process.stdout.write('Streamed: ')
   const stream = await client.chat.completions.create({
     ...asked,
@@ -105,18 +101,18 @@ async function chat(url: string, apiKey: string): Promise<boolean> {
 
 async function compare(url: string, apiKey: string, used: readonly (Usage | null | undefined)[]) {
   let cost = 0
-  say('\n')
+  console.log('\n')
   for (const usage of used) {
     if (!usage) throw new Error('the server reported no usage')
     const { prompt_tokens: prompt, completion_tokens: completion } = usage
     cost += prompt * price.input + completion * price.output
-    say(`The server counted ${prompt} + ${completion} tokens`)
+    console.log(`The server counted ${prompt} + ${completion} tokens`)
   }
   const headers = { authorization: `Bearer ${apiKey}` }
   const answer = await fetch(`${url}/api/billing/balance`, { headers })
   const { spent, reserved } = (await answer.json()) as { spent: number; reserved: number }
   const isEqual = spent === cost && reserved === 0
-  say(`which cost ${cost}; charged were ${spent}${isEqual ? '' : ': NOT THE SAME'}`)
+  console.log(`which cost ${cost}; charged were ${spent}${isEqual ? '' : ': NOT THE SAME'}`)
   return isEqual
 }
 
@@ -129,12 +125,12 @@ async function journey(t: Teardown, name: string): Promise<boolean> {
     child.kill('SIGTERM')
     await ended
   })
-  say(`\n${name}:`)
+  console.log(`\n${name}:`)
   for await (const line of createInterface(child.stdout)) {
     const [, figure] = /^ +# (?!Subtest)(.*)/.exec(line) ?? []
     const [, isNot, promise] = /^(not )?ok \d+ - (.*?)(?: #.*)?$/.exec(line) ?? []
-    if (figure) say(`      ${figure}`)
-    if (promise) say(`${isNot ? '  NOT ' : '  '}${promise}`)
+    if (figure) console.log(`      ${figure}`)
+    if (promise) console.log(`${isNot ? '  NOT ' : '  '}${promise}`)
   }
   const [code] = await ended
   return code === 0
