@@ -70,11 +70,7 @@ export type Rate = ReturnType<typeof createRate>
  * So many units a minute for each key, with a burst of as many; used units come back evenly. In this process' memory
  * alone: the rate is asked at every request, so it must cost nothing.
  */
-export function createRate(
-  perMinute: number,
-  levels: Levels = new Map(),
-  now = () => performance.now(),
-) {
+export function createRate(perMinute: number, levels: Levels, now = () => performance.now()) {
   const perMs = perMinute / 60_000
   const leftOf = (key: string) => {
     const level = levels.get(key)
@@ -114,7 +110,7 @@ export type Guard = (address: string) => GatewayError | undefined
 /** `what` is the sentence that a client reads whose address has failed too often. */
 export function createGuard(
   failuresPerMinute: number,
-  { what, levels }: { readonly what: string; readonly levels?: Levels },
+  { what, levels }: { readonly what: string; readonly levels: Levels },
 ): Guard {
   const failures = createRate(failuresPerMinute, levels)
   return (address) => {

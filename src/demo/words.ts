@@ -6,6 +6,8 @@ import { field } from '../http/json/field.ts'
 
 /** How much of the question the answer repeats. */
 const quotedChars = 200
+/** Of an embedding. */
+const dimensions = 64
 
 /** An answer that repeats the last question, and says what to do next. */
 export function demoAnswer(prompt: unknown): string {
@@ -24,7 +26,7 @@ export function pieces(text: string): string[] {
 }
 
 /** A vector of unit length that depends on the text alone, so that equal texts have equal vectors and others do not. */
-export function demoEmbedding(text: string, dimensions = 64): number[] {
+export function demoEmbedding(text: string): number[] {
   const bytes = createHash('shake256', { outputLength: dimensions * 2 })
     .update(text)
     .digest()

@@ -107,7 +107,7 @@ t.test('when new keys come without end, the oldest is forgotten', async (t) => {
 })
 
 t.test('the guard lets a number of failures pass, then says how long to wait', async (t) => {
-  const guard = createGuard(2, { what: 'Too many.' })
+  const guard = createGuard(2, { what: 'Too many.', levels: new Map() })
   t.same([guard('10.0.0.1'), guard('10.0.0.1')], [undefined, undefined])
   const { code, retryAfterMs = 0 } = guard('10.0.0.1') ?? {}
   t.equal(code, 'rate_limit_exceeded')
@@ -116,7 +116,7 @@ t.test('the guard lets a number of failures pass, then says how long to wait', a
 })
 
 t.test('IPv6 addresses count by their network', async (t) => {
-  const guard = createGuard(2, { what: 'Too many.' })
+  const guard = createGuard(2, { what: 'Too many.', levels: new Map() })
   for (const address of ['2001:db8:1:2::1', '2001:db8:1:2:ffff::']) {
     t.equal(guard(address), undefined)
   }

@@ -17,8 +17,8 @@ import { ask, attempt, targetOf, textOf } from '../fixtures/target.ts'
 import { soon, until } from '../fixtures/until.ts'
 
 /** The headers that arrived, with lower-case names. */
-function sentHeaders(backend: Backend, index = 0): Record<string, string> {
-  const raw = backend.requests[index]?.rawHeaders ?? []
+function sentHeaders(backend: Backend): Record<string, string> {
+  const raw = backend.requests[0]?.rawHeaders ?? []
   const out: Record<string, string> = {}
   for (let i = 0; i < raw.length; i += 2) out[(raw[i] ?? '').toLowerCase()] = raw[i + 1] ?? ''
   return out
