@@ -55,12 +55,8 @@ export function csvAnswer(name: string, lines: AsyncIterable<string>): Answer {
     'Cache-Control': 'no-store',
     'X-Content-Type-Options': 'nosniff',
   }
-  const content = Readable.from(bytes(lines), { objectMode: false, highWaterMark: pieceBytes })
+  const content = Readable.from(lines, { objectMode: false, highWaterMark: pieceBytes })
   return { status: 200, headers, content }
 }
 
 const pieceBytes = 64 * 1024
-
-async function* bytes(lines: AsyncIterable<string>): AsyncGenerator<Buffer> {
-  for await (const text of lines) yield Buffer.from(text)
-}
