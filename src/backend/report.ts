@@ -3,6 +3,7 @@
 // for: what its backend has reported, and what the gateway has counted where it has not.
 
 import { field, parsed } from '../http/json/field.ts'
+import { isObject } from '../http/refusals.ts'
 import type { TokenCounts } from '../tokens/token-counts.ts'
 
 /** What a backend said it used. A count is undefined when the backend sent none, or nonsense. */
@@ -81,8 +82,7 @@ export function readAnswer(data: string): { readonly usage: unknown } | undefine
     return isCut || leadingError.test(data) ? undefined : { usage: usageIn(data) }
   }
   const value = parsed(data)
-  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
-  const isAnswer = isObject && (field(value, 'error') ?? null) === null
+  const isAnswer = isObject(value) && (field(value, 'error') ?? null) === null
   return isAnswer ? { usage: field(value, 'usage') } : undefined
 }
 

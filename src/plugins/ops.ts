@@ -3,7 +3,7 @@
 
 import { noKeys } from '../config/schema.ts'
 import type { GatewayError } from '../errors.ts'
-import { json } from '../exchange.ts'
+import { answering, json } from '../exchange.ts'
 import type { Answer, Exchange, Facts, Outcome, Route } from '../exchange.ts'
 import { costOf } from '../ledger/price.ts'
 import { contentTypes } from '../metrics.ts'
@@ -44,7 +44,7 @@ function get(path: string, serve: (x: Exchange) => Promise<Answer>): Route {
     listener: 'admin',
     access: 'anybody',
     body: 'none',
-    begin: (x) => ({ serve: () => serve(x) }),
+    begin: answering(serve),
   }
 }
 
