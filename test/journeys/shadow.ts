@@ -13,7 +13,7 @@ import { connectLink } from '../fixtures/ledger.ts'
 import { Reading, ask, balanceOf, chargesOf, differencesOf } from '../fixtures/money.ts'
 import { pick } from '../fixtures/pick.ts'
 import { until } from '../fixtures/until.ts'
-import { withinOne } from '../fixtures/windows.ts'
+import { withinOneMinute } from '../fixtures/windows.ts'
 
 interface Setting {
   readonly script?: Script
@@ -106,7 +106,7 @@ for (const metering of ['enforce: false', 'enforce: false, hold: { mode: sliced,
 t.test("a plan's limits refuse nobody; the headers tell what is left of them", async (t) => {
   const plan = 'requests_per_minute: 2, tokens_per_minute: 100000'
   const { gateway } = await start(t, { plan })
-  const { account, answers, free } = await withinOne(60_000, async () => {
+  const { account, answers, free } = await withinOneMinute(async () => {
     const account = await gateway.account(10_000)
     const call = () => gateway.call('/v1/chat', account.key, ask(5, false))
     const look = () => gateway.call('/api/billing/balance', account.key)

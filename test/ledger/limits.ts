@@ -14,7 +14,7 @@ import {
 } from '../fixtures/ledger.ts'
 import type { TestAccount, TestLink } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
-import { withinOne } from '../fixtures/windows.ts'
+import { withinOneMinute } from '../fixtures/windows.ts'
 
 const server = await startRedis(t)
 
@@ -28,9 +28,6 @@ async function open(t: Test, plan: Partial<Plan>, key: object = {}) {
   await topUp(ledger, caller, 1_000_000)
   return { link, ledger, caller }
 }
-
-/** Limits count by minutes of the clock. */
-const withinOneMinute = <T>(work: () => Promise<T>) => withinOne(60_000, work)
 
 /** The error that the work throws. */
 const refusalOf = (work: Promise<unknown>) =>

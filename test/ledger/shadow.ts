@@ -33,7 +33,7 @@ import { seeded } from '../fixtures/random.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 import { until } from '../fixtures/until.ts'
-import { withinOne } from '../fixtures/windows.ts'
+import { withinOneMinute } from '../fixtures/windows.ts'
 
 const server = await startRedis(t)
 
@@ -75,8 +75,6 @@ async function limited(t: Test, plan: Partial<Plan>, key: object = {}) {
   const ofKey = () => link.client.hgetall(keys.key(caller.ref, caller.hmac))
   return { link, ledger, caller, admit, counted, ofKey }
 }
-
-const withinOneMinute = <T>(work: () => Promise<T>) => withinOne(60_000, work)
 
 t.test('nobody is refused for money: a hold has what is available, if only 0', async (t) => {
   const { ledger, caller, sums, differences } = await open(t, 100)

@@ -10,7 +10,7 @@ import { Gate } from '../fixtures/gate.ts'
 import { codeOf, refusedWith, startGateway } from '../fixtures/gateway.ts'
 import type { Account, InProcess } from '../fixtures/gateway.ts'
 import { Reading, ask, balanceOf, outputOnly, refOf, transactionsOf } from '../fixtures/money.ts'
-import { withinOne } from '../fixtures/windows.ts'
+import { withinOneMinute } from '../fixtures/windows.ts'
 import { pick } from '../fixtures/pick.ts'
 
 const headersOf = (answer: Response, what: 'requests' | 'tokens') =>
@@ -41,9 +41,6 @@ async function start(t: Test, plan: TestPlan = {}) {
   ].join('\n')
   return { backend, gateway: await startGateway(t, { yaml }) }
 }
-
-/** Limits count by minutes of the clock. */
-const withinOneMinute = <T>(work: () => Promise<T>) => withinOne(60_000, work)
 
 const narrowKey = async (gateway: InProcess, { id }: Account, limits: object) =>
   (await gateway.keyFor(id, { limits })).key
