@@ -5,7 +5,7 @@
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { isDeepStrictEqual, promisify } from 'node:util'
+import { promisify } from 'node:util'
 import { within } from '../src/sharing/patience.ts'
 import { readWithEventSource } from '../test/fixtures/parsers/event-source.ts'
 import { nodeReaders } from '../test/fixtures/parsers/readers.ts'
@@ -21,6 +21,7 @@ import {
 } from '../test/fixtures/parsers/stage.ts'
 import type { Ask, Ending, Seen, Start } from '../test/fixtures/parsers/stage.ts'
 import { teardownOf } from '../test/fixtures/teardown.ts'
+import { difference } from '../test/fixtures/uploads/cases.ts'
 import { ensurePython } from './model-server/python.ts'
 import { startPage } from './parsers/browser.ts'
 import type { PageReader } from './parsers/browser.ts'
@@ -156,11 +157,6 @@ async function counted(
 /** The last line of a traceback, which says what happened. */
 function lastLine(error: unknown): string {
   return String(error).trimEnd().split('\n').at(-1) ?? ''
-}
-
-function difference(seen: unknown, expected: unknown): string | undefined {
-  if (isDeepStrictEqual(seen, expected)) return undefined
-  return `saw ${JSON.stringify(seen)}, not ${JSON.stringify(expected)}`
 }
 
 function bounded<T>(reading: Promise<T>): Promise<T> {

@@ -7,6 +7,7 @@ import { isDeepStrictEqual } from 'node:util'
 import t, { type Test } from 'tap'
 import { loadConfig } from '../../src/config/load.ts'
 import { printYaml } from '../../src/config/tree.ts'
+import { isBlock } from '../../src/config/check.ts'
 import { formatProblem } from '../../src/config/problem.ts'
 import { z } from '../../src/config/schema.ts'
 import { env, folder, load, plugins, problemsOf } from '../fixtures/config/load.ts'
@@ -26,9 +27,6 @@ async function isExpected(t: Test, file: string, found: string): Promise<void> {
   const hint = 'right as found? REWRITE=1 npx tap test/config/load.ts'
   t.equal(found, await readFile(beside, 'utf8'), `${relative(folder, file)}; ${hint}`)
 }
-
-const isBlock = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** What `to` has otherwise than `from`; where it lacks a key, `(none)`. */
 function changes(from: unknown, to: unknown): unknown {
