@@ -216,11 +216,7 @@ function describe({ accounts, entries, differences, difference_count }: AuditRep
     [
       { title: 'ACCOUNT', cell: ({ account_id }) => account_id },
       { title: 'WHAT', cell: ({ what }) => what },
-      {
-        title: 'EXPECTED',
-        isNumber: true,
-        cell: ({ expected }) => (expected === null ? '-' : formatAmount(expected)),
-      },
+      { title: 'EXPECTED', isNumber: true, cell: ({ expected }) => formatAmount(expected) },
       { title: 'FOUND', isNumber: true, cell: ({ found }) => formatAmount(found) },
     ],
     differences,

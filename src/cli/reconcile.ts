@@ -174,16 +174,12 @@ const columns: readonly Column<ComparedRow>[] = [
   { title: 'DAY', cell: ({ day }) => day },
   { title: 'MODEL', cell: ({ model }) => model },
   { title: 'COUNT', cell: ({ count }) => count },
-  { title: 'BACKEND', isNumber: true, cell: ({ backend }) => amount(backend) },
-  { title: 'LEDGER', isNumber: true, cell: ({ ledger }) => amount(ledger) },
+  { title: 'BACKEND', isNumber: true, cell: ({ backend }) => formatAmount(backend) },
+  { title: 'LEDGER', isNumber: true, cell: ({ ledger }) => formatAmount(ledger) },
   { title: 'DIFFERENCE', isNumber: true, cell: ({ difference }) => formatChange(difference) },
   { title: 'SHARE', isNumber: true, cell: shareOf },
   { title: 'NOTE', cell: ({ configured }) => (configured ? '' : 'this model is not configured') },
 ]
-
-function amount(tokens: number | undefined): string {
-  return tokens === undefined ? '-' : formatAmount(tokens)
-}
 
 /** The difference, in percent of what the backend has counted. */
 function shareOf({ backend, difference }: ComparedRow): string {

@@ -64,9 +64,9 @@ function width(text: string): number {
   return sum
 }
 
-/** `1,000,000`. */
-export function formatAmount(amount: number): string {
-  return String(amount).replace(/\B(?=(\d{3})+$)/g, ',')
+/** `1,000,000`; `-` where there is none. */
+export function formatAmount(amount: number | null = null): string {
+  return amount === null ? '-' : String(amount).replace(/\B(?=(\d{3})+$)/g, ',')
 }
 
 /** `+500`, `-20`. */

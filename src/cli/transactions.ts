@@ -88,8 +88,8 @@ const columns: readonly Column<Transaction>[] = [
   { title: 'AMOUNT', isNumber: true, cell: ({ amount }) => formatChange(amount) },
   { title: 'BALANCE', isNumber: true, cell: ({ balance_after }) => formatAmount(balance_after) },
   { title: 'MODEL', cell: ({ model = '-' }) => model },
-  { title: 'IN', isNumber: true, cell: ({ usage }) => tokens(usage?.prompt_tokens) },
-  { title: 'OUT', isNumber: true, cell: ({ usage }) => tokens(usage?.completion_tokens) },
+  { title: 'IN', isNumber: true, cell: ({ usage }) => formatAmount(usage?.prompt_tokens) },
+  { title: 'OUT', isNumber: true, cell: ({ usage }) => formatAmount(usage?.completion_tokens) },
   { title: 'NOTE', cell: noteOf },
   { title: 'ID', cell: ({ id }) => id },
 ]
@@ -106,10 +106,6 @@ function noteOf(row: Transaction): string {
     implausible ? `implausible ${formatAmount(implausible)}` : '',
   ]
   return words.filter((word) => word !== '').join(', ')
-}
-
-function tokens(count: number | undefined): string {
-  return count === undefined ? '-' : formatAmount(count)
 }
 
 const widths = [20, 10, 12, 16, 20, 8, 8, 12, 0]

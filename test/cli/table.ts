@@ -60,7 +60,7 @@ t.test('amounts are grouped and exact, changes signed, times UTC', async (t) => 
   t.strictSame([0, 999, 1000, -1234].map(formatAmount), ['0', '999', '1,000', '-1,234'])
   t.strictSame([5, -5, 0].map(formatChange), ['+5', '-5', '0'])
   t.equal(formatTime(1_795_200_000), '2026-11-20 18:40:00Z')
-  t.equal(formatTime(null), '-')
+  t.strictSame([formatTime(null), formatAmount(null), formatAmount(undefined)], ['-', '-', '-'])
 })
 
 t.test('a table of 200,000 rows can be printed, too', async (t) => {
