@@ -33,7 +33,6 @@ const adjust: Command = {
   async run(call) {
     const amount = parseAmount(wordAt(call, 1))
     if (amount === 0) throw usageError('An adjustment must not be 0.')
-    if (!call.text('note')) throw usageError('Give the reason: --note TEXT.')
     return credit(call, 'adjust', { amount })
   },
 }
@@ -46,7 +45,6 @@ const refund: Command = {
   async run(call) {
     const amount = parseAmount(wordAt(call, 1))
     if (amount <= 0) throw usageError('A refund must be more than 0.')
-    if (!call.text('note')) throw usageError('Give the reason: --note TEXT.')
     return credit(call, 'adjust', { amount, type: 'refund' })
   },
 }
@@ -77,7 +75,9 @@ const balance: Command = {
 export const moneyCommands: readonly Command[] = [topup, adjust, refund, balance]
 
 async function credit(call: Call, kind: 'topup' | 'adjust', fields: object): Promise<number> {
-  const body = { ...fields, note: call.text('note') }
+  const note = call.text('note')
+  if (kind === 'adjust' && !note) throw usageError('Give the reason: --note TEXT.')
+  const body = { ...fields, note }
   const target = `${path`accounts/${wordAt(call, 0)}`}/${kind}`
   const admin = await call.admin()
   const made = await admin.post<Transaction>(target, body)
