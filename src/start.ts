@@ -40,7 +40,7 @@ export async function start(file: string, io: Io): Promise<number> {
   const loaded = await loadFile(file, io)
   if ('problems' in loaded) return refuse(loaded.problems.map(formatProblem), io)
   const { config } = loaded
-  const isShown = isTerminal(io.stdout)
+  const isShown = io.stdout.isTTY === true
   const { level, format = isShown ? 'pretty' : 'json' } = config.log
   const log = createLog({ level, format, secrets: secretsOf(config) })
   await using keeping = new AsyncDisposableStack()
@@ -115,10 +115,6 @@ const hints: ReadonlyMap<string, string> = new Map([
   ['EADDRINUSE', 'Another program listens there: stop it, or set another port in gateway.yaml.'],
   ['ENOSPC', 'The disk of the data folder is full: make room on it.'],
 ])
-
-function isTerminal(stream: Out): boolean {
-  return 'isTTY' in stream && stream.isTTY === true
-}
 
 /** Prints where the gateway listens, and the key of the demo account if one was made, else how to make a key. */
 async function greet(gateway: RunningGateway | Supervisor, file: string, out: Out): Promise<void> {
