@@ -4,6 +4,7 @@
 import { createWriteStream, fstatSync } from 'node:fs'
 import { Socket } from 'node:net'
 import type { Writable } from 'node:stream'
+import { endsWithin } from './sharing/patience.ts'
 
 /** This many characters are gathered before a write. Every quarter second, whatever is gathered is written. */
 const gatheredChars = 32 * 1024
@@ -72,11 +73,8 @@ export function openLogOutput(fd = 1): LogOutput {
 
 /** Waits until everything is written. Does not close the descriptor, which the process owns; but lets go of it, because a reader that takes nothing would keep the process alive. */
 async function ended(out: Writable): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<boolean>()
-  const timer = setTimeout(resolve, closingMs, false)
-  out.write('', () => resolve(true))
-  const isWritten = await promise
-  clearTimeout(timer)
+  const written = new Promise<unknown>((resolve) => out.write('', resolve))
+  const isWritten = await endsWithin(written, closingMs)
   if (!isWritten) out.destroy()
   else if (out instanceof Socket) out.unref()
 }
