@@ -11,15 +11,10 @@ interface Component {
   readonly properties?: readonly { readonly name: string; readonly value: string }[]
 }
 
-interface Dependency {
-  readonly ref: string
-  readonly dependsOn?: readonly string[]
-}
-
 interface Bom {
   readonly metadata: { readonly component: Component }
   readonly components: readonly Component[]
-  readonly dependencies: readonly Dependency[]
+  readonly dependencies: readonly { readonly ref: string; readonly dependsOn?: readonly string[] }[]
 }
 
 const root = resolve(import.meta.dirname, '..')

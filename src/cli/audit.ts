@@ -41,15 +41,6 @@ const plainProgressMs = 10_000
 
 type AuditCounts = Pick<AuditStep, 'accounts' | 'entries' | 'difference_count'>
 
-interface ProgressLine extends Omit<AuditStep, 'differences'> {
-  readonly object: 'audit.progress'
-}
-
-interface EndLine extends AuditCounts {
-  readonly object: 'audit.end'
-  readonly late: number
-}
-
 interface FailedLine {
   readonly object: undefined
   readonly error: { readonly message: string; readonly code: string }
@@ -57,7 +48,10 @@ interface FailedLine {
 }
 
 type Line =
-  ProgressLine | EndLine | FailedLine | ({ readonly object: 'audit.difference' } & Difference)
+  | ({ readonly object: 'audit.progress' } & Omit<AuditStep, 'differences'>)
+  | ({ readonly object: 'audit.difference' } & Difference)
+  | ({ readonly object: 'audit.end'; readonly late: number } & AuditCounts)
+  | FailedLine
 
 interface Asking {
   readonly admin: Admin

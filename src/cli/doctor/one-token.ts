@@ -78,28 +78,29 @@ interface Judging extends ModelTarget {
   readonly ms: number
 }
 
-function judge({ meter, error, cut }: Heard, { model, target, ms }: Judging): CheckOutcome {
+function judge(heard: Heard, { model, target, ms }: Judging): CheckOutcome {
+  const { meter, error } = heard
   if (error !== undefined) {
     return fail(`an error came in the stream: ${saidBy(Buffer.from(error, 'latin1'), target)}`)
   }
   if (meter.contentEvents > mostEvents) {
     return warn('it generated more than the one token asked for; try another max_tokens_field')
   }
-  if (!meter.finished) return fail(unfinished(meter, { model, cut }))
+  if (!meter.finished) return fail(unfinished(heard, model))
   const { reported, sawDone, finishReason } = meter
   const finish = finishReason === undefined ? 'no finish_reason' : `finish_reason ${finishReason}`
-  const heard = `in ${ms.toFixed(0)} ms, ${finish}, ${sawDone ? '[DONE]' : 'no [DONE]'}`
+  const stream = `in ${ms.toFixed(0)} ms, ${finish}, ${sawDone ? '[DONE]' : 'no [DONE]'}`
   const tokens = reported?.completion ?? 1
   const cost = `cost ${plural(tokens, 'token')} there`
   if (reported?.completion === undefined) {
     const why = target.includeUsage
       ? 'no usage reported'
       : 'usage not asked for (include_usage: false)'
-    return warn(`${heard}; ${why}: the gateway counts tokens itself; ${cost}`)
+    return warn(`${stream}; ${why}: the gateway counts tokens itself; ${cost}`)
   }
   if (reported.completion > askedTokens) return judgeExcess(reported.completion, { meter, target })
   const usage = `usage reported (${reported.prompt ?? 0} + ${reported.completion})`
-  return ok(`${heard}, ${usage}; ${cost}`)
+  return ok(`${stream}, ${usage}; ${cost}`)
 }
 
 /** What is possible is charged, whatever the customer's limit was (docs/money.md, what is possible). */
@@ -118,14 +119,9 @@ function judgeExcess(
   )
 }
 
-interface Unfinished {
-  readonly model: Model
-  readonly cut: string | undefined
-}
-
-function unfinished(meter: Meter, { model, cut }: Unfinished): string {
+function unfinished({ meter, cut }: Heard, { completeWhen }: Model): string {
   if (cut !== undefined) return `the stream broke off: ${cut}`
-  if (model.completeWhen === 'done') return 'the stream ended without [DONE]'
+  if (completeWhen === 'done') return 'the stream ended without [DONE]'
   if (!meter.sawDone) return 'the stream ended without a finish_reason'
   return '[DONE] came without a finish_reason; if it never sends one, set complete_when: done'
 }
