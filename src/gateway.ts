@@ -1,7 +1,6 @@
 // Builds all parts of the gateway once, in order, and closes them in reverse. The list of plugins is the feature list.
 
 import { HealthChecks } from './backend/health-check.ts'
-import { secretsOfTarget } from './backend/secrets.ts'
 import { Targets } from './backend/targets.ts'
 import type { Config, Model } from './config/config.ts'
 import type { Shown } from './config/diff.ts'
@@ -10,7 +9,6 @@ import { GatewayError } from './errors.ts'
 import type { Listeners, Ports } from './listeners/listeners.ts'
 import { openShelf } from './files/open.ts'
 import { createAccounts } from './accounts/accounts.ts'
-import { accountSettings } from './accounts/api-key.ts'
 import { openLedger } from './ledger/open.ts'
 import { lockDataFolder } from './data/lock.ts'
 import type { Log } from './log.ts'
@@ -34,15 +32,15 @@ import { sessions } from './plugins/sessions/sessions.ts'
 import { traces } from './plugins/traces.ts'
 import { Editions } from './reload.ts'
 import type { Load, PreparedReload, WorkersReload } from './reload.ts'
-import { portalSettings } from './portal/settings.ts'
 import { startEmbeddedRedis } from './redis/embedded/embedded.ts'
 import { isCluster } from './redis/client.ts'
 import { connect } from './redis/connect.ts'
 import type { RedisLink } from './redis/connect.ts'
 import { warnOfSettings } from './redis/settings.ts'
+import { secretsOf } from './secrets.ts'
 import { SharedPool } from './sharing/shared-pool.ts'
 import { keepBooks, restSessions, watchGauges } from './upkeep.ts'
-import { openStore, storeSecrets, uploadMemoryBytes } from './store/drivers.ts'
+import { openStore, uploadMemoryBytes } from './store/drivers.ts'
 
 /** In the order in which their hooks run; `done` runs in reverse. */
 export const plugins = [
@@ -281,20 +279,4 @@ function modelIndex({ models }: Config): (name: string) => Model | undefined {
     for (const alias of model.aliases) byName.set(alias, model)
   }
   return (name) => byName.get(name)
-}
-
-function secretsOfRedis(redis: Config['redis']): string[] {
-  if (redis.kind === 'embedded') return []
-  const ofSentinels = redis.kind === 'sentinel' ? redis.sentinelPassword : undefined
-  return [redis.password ?? '', ofSentinels ?? '']
-}
-
-/** The texts that must never be logged. */
-export function secretsOf(config: Config): string[] {
-  const { models, admin, redis, store } = config
-  const targets = [...models.values()].flatMap((model) => model.targets)
-  const { pepper } = accountSettings.of(config)
-  const ofLogin = portalSettings.of(config).oidc?.client_secret ?? ''
-  const ours = [admin.token, pepper, ofLogin, ...secretsOfRedis(redis), ...storeSecrets(store)]
-  return [...ours, ...targets.flatMap(secretsOfTarget)].filter((secret) => secret !== '')
 }

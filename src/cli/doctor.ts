@@ -26,7 +26,7 @@ export const doctor: Command = {
     const { file, loaded } = await loadFile(call)
     if ('problems' in loaded) return tellProblems(call, file, loaded)
     const { Examination } = await import('./doctor/examination.ts')
-    const { secretsOf } = await import('../gateway.ts')
+    const { secretsOf } = await import('../secrets.ts')
     const examination = new Examination({
       signal: call.io.signal ?? new AbortController().signal,
       limitMs: seconds * 1000,
