@@ -81,7 +81,7 @@ export async function loadConfig(
   const derived = derive(block(fitted.value), running)
   const keys = await schema.parseAsync(derived)
   const config = resolveConfig(keys, { file, pems: pems.texts, plugins: all })
-  const warnings = warningsOf(config).map((one) => ({
+  const warnings = [...warningsOf(config), ...pems.warnings].map((one) => ({
     file,
     ...positionAt(tree, one.path),
     ...one,

@@ -11,8 +11,19 @@ import { whyUnreadable } from './substitute.ts'
 export interface Pems {
   /** By absolute path. */
   readonly texts: ReadonlyMap<string, string>
+  /** Certificates whose time is over, or soon will be. */
+  readonly warnings: readonly PemWarning[]
   readonly findings: readonly SchemaFinding[]
 }
+
+export interface PemWarning {
+  readonly path: Path
+  readonly message: string
+}
+
+const dayMs = 86_400_000
+/** Long enough to get another certificate by hand; a program that renews them does it earlier. */
+const soonMs = 14 * dayMs
 
 export async function readPems(files: readonly FileAt[], read: ReadFiles): Promise<Pems> {
   const texts = new Map<string, string>()
@@ -22,7 +33,31 @@ export async function readPems(files: readonly FileAt[], read: ReadFiles): Promi
     if (fault !== undefined) findings.push({ path: at.path, message: fault, atKey: false })
     else texts.set(at.file, text)
   }
-  return { texts, findings: [...findings, ...checkPairs(files, texts)] }
+  return {
+    texts,
+    warnings: endedCertificates(files, texts),
+    findings: [...findings, ...checkPairs(files, texts)],
+  }
+}
+
+/** Of several certificates in a file, the first one: it is the server's own. */
+export function endedCertificates(
+  files: readonly FileAt[],
+  texts: ReadonlyMap<string, string>,
+  now = Date.now(),
+): readonly PemWarning[] {
+  return files.flatMap(({ path, kind, file }) => {
+    const text = kind === 'certificate file' ? texts.get(file) : undefined
+    if (text === undefined) return []
+    const end = Date.parse(new X509Certificate(text).validTo)
+    if (end > now + soonMs) return []
+    const day = new Date(end).toISOString().slice(0, 10)
+    const message =
+      end <= now
+        ? `the certificate has expired on ${day}; whoever checks it refuses the connection`
+        : `the certificate expires on ${day}, within ${Math.ceil((end - now) / dayMs)} days`
+    return [{ path, message }]
+  })
 }
 
 async function readPem(

@@ -1,8 +1,11 @@
+import { X509Certificate } from 'node:crypto'
 import { join } from 'node:path'
 import t from 'tap'
-import { readPems } from '../../src/config/pem.ts'
+import { formatPath } from '../../src/config/problem.ts'
+import { endedCertificates, readPems } from '../../src/config/pem.ts'
 import { ReadFiles } from '../../src/config/read-files.ts'
-import { folder } from '../fixtures/config/load.ts'
+import { certificate } from '../fixtures/certificate.ts'
+import { folder, load } from '../fixtures/config/load.ts'
 
 const at = (name: string, kind: 'cert' | 'key', block = 'tls') => ({
   path: [block, kind],
@@ -40,4 +43,27 @@ t.test('a file that is missing, or has other content, is reported', async (t) =>
     folder,
     'not with where it would be',
   )
+})
+
+t.test('a certificate whose time is over, or soon will be, is a warning', async (t) => {
+  const end = Date.parse(new X509Certificate(certificate.cert).validTo)
+  const path = ['listen', 'tls', 'cert']
+  const files = [{ path, kind: 'certificate file' as const, file: '/cert.pem' }]
+  const texts = new Map([['/cert.pem', certificate.cert]])
+  const told = (days: number) =>
+    endedCertificates(files, texts, end - days * 86_400_000).map(({ message }) => message)
+  t.same(told(15), [])
+  t.match(told(13.5), [/^the certificate expires on 2126-10-28, within 14 days$/])
+  t.match(told(-1), [/^the certificate has expired on 2126-10-28; /])
+  t.same(endedCertificates([{ path, kind: 'private key file', file: '/cert.pem' }], texts, end), [])
+  t.same(endedCertificates(files, new Map(), end), [], 'a file that could not be read')
+})
+
+t.test('the warning stands at the key that names the file', async (t) => {
+  const tls = { cert: join(folder, 'tls/expired.pem'), key: join(folder, 'tls/key.pem') }
+  const yaml = `listen: { port: 0, tls: ${JSON.stringify(tls)} }\nmodels: { m: { targets: [demo] } }\n`
+  const loaded = await load(join(t.testdir({ 'gateway.yaml': yaml }), 'gateway.yaml'))
+  if ('problems' in loaded) return t.fail(loaded.problems.join('\n'))
+  const told = loaded.warnings.map((one) => `${one.line} ${formatPath(one.path)}: ${one.message}`)
+  t.match(told, [/^1 listen\.tls\.cert: the certificate has expired on 2026-/])
 })
