@@ -206,6 +206,19 @@ t.test('what needs a restart stays as it is and is told; the rest applies', asyn
   t.equal(gateway.current.effective, effective, 'and nothing else is done')
 })
 
+t.test("a plugin's keys that are read once stay as they run", async (t) => {
+  const yaml = (block: string) =>
+    `${yamlFor('http://127.0.0.1:1/v1', 1)}plugins: { metering: { ${block} } }\n`
+  const { gateway, rewrite } = await startGateway(t, { yaml: yaml('lease: 30s, time_zone: UTC') })
+  await rewrite(yaml('lease: 90s, time_zone: Europe/Berlin, min_output_tokens: 7'))
+  await gateway.reload('test')
+  t.match(gateway.current.config.plugins.get('metering'), {
+    lease: 30_000,
+    time_zone: 'UTC',
+    min_output_tokens: 7,
+  })
+})
+
 t.test('what is counted about a caller outlives a reload', async (t) => {
   const yaml = yamlFor('http://127.0.0.1:1/v1', 1)
   const limits = (n: number) => `${yaml}plugins: { auth: { failures_per_minute_per_ip: ${n} } }\n`

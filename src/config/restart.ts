@@ -86,7 +86,14 @@ function withPlugins(next: Config['plugins'], running: Config['plugins']): Confi
   for (const name of fixedPlugins) {
     const block = running.get(name)
     if (block === undefined) plugins.delete(name)
-    else if (!plugins.has(name)) plugins.set(name, block)
+    else plugins.set(name, Object.assign({}, next.get(name) ?? block, readOnceIn(name, block)))
   }
   return plugins
+}
+
+function readOnceIn(plugin: string, block: unknown): object {
+  const names = readOnce
+    .filter((path) => startsWith(path, ['plugins', plugin]))
+    .map((path) => path[2])
+  return Object.fromEntries(Object.entries(block ?? {}).filter(([key]) => names.includes(key)))
 }
