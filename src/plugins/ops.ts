@@ -5,6 +5,7 @@ import { noKeys } from '../config/schema.ts'
 import type { GatewayError } from '../errors.ts'
 import { answering, json } from '../exchange.ts'
 import type { Answer, Exchange, Facts, Outcome, Route } from '../exchange.ts'
+import { isId } from '../ids.ts'
 import { costOf } from '../ledger/price.ts'
 import { contentTypes } from '../metrics.ts'
 import type { Metrics } from '../metrics.ts'
@@ -188,8 +189,8 @@ function line(gateway: Gateway, x: Exchange, outcome: Outcome, seconds: number):
     status: outcome.status,
     ms: rounded(seconds * 1000),
     ip: x.ip,
-    account: (x.identity ?? error?.caller)?.accountId,
-    key: (x.identity ?? error?.caller)?.keyId,
+    account: (x.identity ?? error?.caller)?.accountId ?? subjectOf(x, 'acct'),
+    key: (x.identity ?? error?.caller)?.keyId ?? subjectOf(x, 'key'),
     model: facts.model,
     target: facts.target,
     ...(facts.failed && { attempts: attemptsOf(x, outcome, seconds) }),
@@ -209,6 +210,11 @@ function line(gateway: Gateway, x: Exchange, outcome: Outcome, seconds: number):
     ...(error ? { code: error.code, source: error.source } : {}),
     ...(error?.cause && isSurprise(error, gateway) ? { err: error.cause } : {}),
   }
+}
+
+/** The id in the path of an operator's call. */
+function subjectOf({ route, params: { id = '' } }: Exchange, prefix: 'acct' | 'key') {
+  return route.listener === 'admin' && isId(prefix, id) ? id : undefined
 }
 
 /** All attempts at targets, the last one included. */

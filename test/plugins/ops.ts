@@ -293,6 +293,29 @@ t.test('the log line of a refusal names the caller, if the key is known', async 
   t.match(line, { code: 'account_suspended', account: id, key: /^key_/ })
 })
 
+t.test(
+  "the log line of an operator's call names the account or the key that it is about",
+  async (t) => {
+    const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
+    const { id } = await gateway.account(1)
+    const lineOf = async (method: string, path: string, body?: object) => {
+      await gateway.admin(method, path, body)
+      const { account, key } = linesOf(gateway).at(-1) ?? {}
+      return { account, key }
+    }
+    t.same(await lineOf('PATCH', `accounts/${id}`, { status: 'suspended' }), {
+      account: id,
+      key: undefined,
+    })
+    const { id: key } = await gateway.keyFor(id, {})
+    t.same(await lineOf('DELETE', `keys/${key}`), { account: undefined, key })
+    t.same(await lineOf('GET', 'accounts/what%20anybody%20writes'), {
+      account: undefined,
+      key: undefined,
+    })
+  },
+)
+
 t.test('alive without Redis, ready only with it', async (t) => {
   const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
   const get = async (path: string) => {
