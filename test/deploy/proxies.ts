@@ -2,7 +2,7 @@
 // long answers pass, and the gateway knows who the client is.
 
 import { hash, randomBytes } from 'node:crypto'
-import { connect } from 'node:http2'
+import { connect, constants } from 'node:http2'
 import type { ClientHttp2Session } from 'node:http2'
 import { connect as connectTls } from 'node:tls'
 import t from 'tap'
@@ -17,6 +17,7 @@ import type { ProxyName } from '../../scripts/rolling/proxy.ts'
 import { model } from '../../src/config/model-keys.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
+import { silent } from '../fixtures/backend-scripts.ts'
 import { certificate } from '../fixtures/certificate.ts'
 import { formOf } from '../fixtures/files-uploads.ts'
 import { Gate } from '../fixtures/gate.ts'
@@ -74,6 +75,7 @@ function request(session: ClientHttp2Session, { path, body, headers }: Asked) {
   stream.end(body)
   return {
     ended,
+    leave: () => void stream.close(constants.NGHTTP2_CANCEL),
     async until(isThere: (received: string) => boolean) {
       await eventually(async () => (isThere(received) ? received : undefined))
     },
@@ -112,6 +114,19 @@ for (const name of allProxyNames) {
     const uploaded = await ask('/api/files/upload', form, type).ended
     const sha256 = hash('sha256', content, 'hex')
     t.match(JSON.parse(uploaded), { bytes: 100_000_000, sha256 }, 'an upload of 100 MB')
+  })
+}
+
+for (const name of allProxyNames) {
+  t.test(`${name}: a client that leaves before its first token ends the generation`, async (t) => {
+    const { backend, stream } = await openPath(t, name)
+    backend.on(silent)
+    const reading = stream()
+    reading.ended.catch(() => undefined)
+    const asked = await backend.request(0)
+    reading.leave()
+    await soon(asked.closed)
+    t.pass('the backend is no longer asked')
   })
 }
 
