@@ -60,6 +60,8 @@ export interface Exchange {
   meter?: Meter | undefined
   /** Set by the generation. Metering calls it to stop the generation when the ledger says so. */
   stop?: ((code: StopReason) => void) | undefined
+  /** Set by metering when the ledger says stop. A generation that has not begun by then reads it when it begins. */
+  stopped?: StopReason | undefined
   /** Set by the generation: no further event is metered or handed on before `until` has resolved. Metering calls it while a hold is extended. */
   pause?: ((until: Promise<unknown>) => void) | undefined
   /** Set by a generation that goes on after its client has left: the client's leaving then does not abort `signal`. */

@@ -43,6 +43,8 @@ export function begin(x: Exchange, options: GenerationOptions): Generation {
   const pauseThis: Exchange['pause'] = (until) => generation.relay?.pause(until)
   x.stop = stopThis
   x.pause = pauseThis
+  // Between the hold and this line, a message's files may have been read for seconds.
+  if (x.stopped) stopThis(x.stopped)
   return generation
 }
 

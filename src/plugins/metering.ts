@@ -100,7 +100,10 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
         if (available !== undefined) Object.assign(x.replyHeaders, low(available))
         throw error
       })
-      hold.onStop((reason) => x.stop?.(reason))
+      hold.onStop((reason) => {
+        x.stopped = reason
+        x.stop?.(reason)
+      })
       x.identity = hold.fields
       x.facts.wouldRefuse = hold.fields.wouldRefuse
       isShort = isShadow && !sizes.isSliced && hold.amount < sizes.amount

@@ -201,6 +201,21 @@ t.test('stopped by the ledger before its first content, a request is told why', 
   }
 })
 
+t.test('stopped by the ledger before its generation begins, no target is asked', async (t) => {
+  const slow = new Gate()
+  const plugin = spy((x) => (x.route.metered ? { admit: () => slow.wait() } : undefined))
+  const { backend, gate, id, ask, stream } = await chatPath(t, { ownPlugins: [plugin] })
+  const { ledger } = gate.gateway
+  const asked = [ask(), stream()]
+  await until(() => ledger.holdsOpen === 2)
+  const suspended = await gate.admin('PATCH', `accounts/${id}`, { status: 'suspended' })
+  t.equal(suspended.status, 200)
+  await new Promise((resolve) => setTimeout(resolve, 1500)) // a checkpoint tells the gateway
+  slow.open()
+  for (const answer of asked) t.equal(await codeOf(await answer), 'account_suspended')
+  t.equal(backend.requests.length, 0)
+})
+
 t.test('while an answer comes, its question is not kept', async (t) => {
   const { seen, ownPlugins } = watched()
   const { backend, ask } = await chatPath(t, { ownPlugins })
