@@ -161,7 +161,7 @@ function page(seen: Seen): string {
     `redis     ${redis.up ? 'up' : 'AWAY'}, ${short(redis.scripts_per_second)} scripts/s, ${short(redis.mean_ms)} ms each; ${seen.ledger_writes_open} writes wait`,
     `refused   ${refused.length === 0 ? 'nothing' : named(seen.rejections_per_second, '/s')}`,
   ]
-  return `${lines.join('\n')}\n\n${table(columns, targets)}`
+  return `${cleanLines(lines.join('\n'))}\n\n${table(columns, targets)}`
 }
 
 function named(values: Sums, unit = ''): string {

@@ -139,6 +139,16 @@ t.test('what it says of a gateway that fails moves no cursor', async (t) => {
   t.match(err, /^\S+ \S+Z {3}I am \ufffd2J unwell\. \(unwell\)$/m)
 })
 
+t.test('what it shows of a gateway moves no cursor', async (t) => {
+  const { url } = await startBackend(t, ({ req, res }) => {
+    const isMetrics = req.url === '/metrics'
+    res.end(isMetrics ? 'tollgate_streams_open{kind="\u009b31mred"} 1\n' : '{"data":[]}')
+  })
+  const { code, out } = await runCli(['top', '--once', '--admin', new URL(url).origin], { env })
+  t.equal(code, 0)
+  t.match(out, /^streams {3}\ufffd31mred 1$/m)
+})
+
 t.test('a gateway that hangs is told of while somebody waits', async (t) => {
   const sockets: Socket[] = []
   // As the kernel does for a process that is stopped: connections are taken, nothing is read.
