@@ -210,8 +210,9 @@ export function createMetrics(version: string) {
     /** For `joinedText`. */
     json: (): Promise<MetricsJson> => registry.getMetricsAsJSON(),
   }
-  const asText: AnyRegistry = registry
-  asText.setContentType(contentTypes.text)
+  // Missing until they are read: a 0 would say that nobody owes or has anything.
+  for (const sum of [metrics.owed, metrics.balance, metrics.lowAccounts]) sum.remove()
+  ;(registry as AnyRegistry).setContentType(contentTypes.text)
   return metrics
 }
 
@@ -259,10 +260,8 @@ export function lastingMetrics(metrics: MetricsJson): MetricsJson {
   return metrics.filter(({ type }) => ['counter', 'histogram'].includes(String(type)))
 }
 
-/**
- * Of several processes the largest value is shown: the last start, the longest lag, the most files. A sum or a mean would
- * hide one process that fails beside others that do not.
- */
+// Of several processes the largest value is shown: the last start, the longest lag, the most files. A sum or a mean would
+// hide one process that fails beside others that do not.
 const ofOneProcess = [
   'process_start_time_seconds',
   'process_open_fds',

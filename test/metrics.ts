@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createMetrics } from '../src/metrics.ts'
+import { createMetrics, joinedText } from '../src/metrics.ts'
 
 t.test('each of our metrics has help, a type and our prefix', async (t) => {
   const text = await createMetrics('1.2.3').text()
@@ -20,6 +20,16 @@ t.test('_total is a counter and a counter is _total: promtool refuses others', a
   for (const [, name = '', type] of text.matchAll(/^# TYPE (\S+) (\S+)$/gm)) {
     t.equal(name.endsWith('_total'), type === 'counter', name)
   }
+})
+
+t.test('a sum over all accounts is missing until it is read', async (t) => {
+  const metrics = createMetrics('1')
+  const sums = /^tollgate_(owed_tokens|balance_tokens|accounts_low) /m
+  t.notMatch(await metrics.text(), sums)
+  t.notMatch(await joinedText([await metrics.json()], 'text'), sums)
+  metrics.owed.set(7)
+  const both = [await metrics.json(), await createMetrics('1').json()]
+  t.match(await joinedText(both, 'text'), /^tollgate_owed_tokens 7$/m)
 })
 
 t.test('two gateways in one process count for themselves', async (t) => {
