@@ -4,6 +4,7 @@
 import { hash, randomBytes } from 'node:crypto'
 import { connect, constants } from 'node:http2'
 import type { ClientHttp2Session } from 'node:http2'
+import { request as httpsRequest } from 'node:https'
 import { connect as connectTls } from 'node:tls'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -44,12 +45,12 @@ limits: { heartbeat: ${heartbeat} }`,
   t.teardown(() => session.destroy())
   const ask = (path: string, body: string | Buffer, headers = {}) =>
     request(session, { path, body, headers: { authorization: `Bearer ${key}`, ...headers } })
-  const stream = () =>
-    ask('/v1/chat/completions', JSON.stringify({ model: 'm', stream: true, messages: [hello] }))
-  return { backend, gateway, session, ask, stream }
+  const stream = () => ask('/v1/chat/completions', question)
+  return { backend, gateway, session, url, key, ask, stream }
 }
 
 const hello = { role: 'user', content: 'Hi' }
+const question = JSON.stringify({ model: 'm', stream: true, messages: [hello] })
 
 function connectFrom(url: string): ClientHttp2Session {
   const { port } = new URL(url)
@@ -75,7 +76,7 @@ function request(session: ClientHttp2Session, { path, body, headers }: Asked) {
   stream.end(body)
   return {
     ended,
-    leave: () => void stream.close(constants.NGHTTP2_CANCEL),
+    leave: () => stream.close(constants.NGHTTP2_CANCEL),
     async until(isThere: (received: string) => boolean) {
       await eventually(async () => (isThere(received) ? received : undefined))
     },
@@ -119,14 +120,23 @@ for (const name of allProxyNames) {
 
 for (const name of allProxyNames) {
   t.test(`${name}: a client that leaves before its first token ends the generation`, async (t) => {
-    const { backend, stream } = await openPath(t, name)
+    const { backend, url, key, stream } = await openPath(t, name)
     backend.on(silent)
     const reading = stream()
     reading.ended.catch(() => undefined)
-    const asked = await backend.request(0)
+    const over2 = await backend.request(0)
     reading.leave()
-    await soon(asked.closed)
-    t.pass('the backend is no longer asked')
+    await soon(over2.closed)
+    t.pass('over HTTP/2')
+
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+    const options = { method: 'POST', ca: certificate.cert, headers, agent: false }
+    const asking = httpsRequest(`${url}/v1/chat/completions`, options).on('error', () => undefined)
+    asking.end(question)
+    const over1 = await backend.request(1)
+    asking.destroy()
+    await soon(over1.closed)
+    t.pass('over HTTP/1.1')
   })
 }
 
