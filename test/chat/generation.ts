@@ -203,14 +203,19 @@ t.test('stopped by the ledger before its first content, a request is told why', 
 
 t.test('stopped by the ledger before its generation begins, no target is asked', async (t) => {
   const slow = new Gate()
-  const plugin = spy((x) => (x.route.metered ? { admit: () => slow.wait() } : undefined))
+  const seen: Exchange[] = []
+  const plugin = spy((x) => {
+    if (!x.route.metered) return
+    seen.push(x)
+    return { admit: () => slow.wait() }
+  })
   const { backend, gate, id, ask, stream } = await chatPath(t, { ownPlugins: [plugin] })
   const { ledger } = gate.gateway
   const asked = [ask(), stream()]
   await until(() => ledger.holdsOpen === 2)
   const suspended = await gate.admin('PATCH', `accounts/${id}`, { status: 'suspended' })
   t.equal(suspended.status, 200)
-  await new Promise((resolve) => setTimeout(resolve, 1500)) // a checkpoint tells the gateway
+  await until(() => seen.every(({ stopped }) => stopped === 'account_suspended'))
   slow.open()
   for (const answer of asked) t.equal(await codeOf(await answer), 'account_suspended')
   t.equal(backend.requests.length, 0)

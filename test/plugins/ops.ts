@@ -300,8 +300,8 @@ t.test(
     const { id } = await gateway.account(1)
     const lineOf = async (method: string, path: string, body?: object) => {
       await gateway.admin(method, path, body)
-      const { account, key } = linesOf(gateway).at(-1) ?? {}
-      return { account, key }
+      const line = linesOf(gateway).at(-1)
+      return { account: line?.['account'], key: line?.['key'] }
     }
     t.same(await lineOf('PATCH', `accounts/${id}`, { status: 'suspended' }), {
       account: id,
