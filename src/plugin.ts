@@ -57,7 +57,7 @@ export interface Gateway extends Shown {
   readonly targets: Targets
   /** Reads the file again and takes it up. Rejects with a GatewayError, and changes nothing, when that can't be done. */
   reload(cause: string): Promise<readonly Change[]>
-  /** Called once when the gateway closes, after the drain, last one first: for what outlives a configuration (lasting.ts). */
+  /** Called once when the gateway closes, after the drain, last one first: for what outlives a configuration (kept-through-reloads.ts). */
   atEnd(close: () => Promise<void>): void
   /** Undefined where there are no workers, and in a worker. */
   readonly workers?: Workers

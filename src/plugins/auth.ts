@@ -12,7 +12,7 @@ import { claimPepper, OtherPepper } from '../accounts/pepper.ts'
 import { createRate, createGuard } from '../accounts/rate.ts'
 import type { Rate, Guard, Levels } from '../accounts/rate.ts'
 import { z } from '../config/schema.ts'
-import { lasting } from '../lasting.ts'
+import { keptThroughReloads } from '../kept-through-reloads.ts'
 
 const schema = z.strictObject({
   failures_per_minute_per_ip: z
@@ -65,7 +65,7 @@ export const auth: Plugin<z.infer<typeof schema>> = {
 }
 
 /** A reload gives nobody new tries. */
-const counted = lasting(() => ({
+const counted = keptThroughReloads(() => ({
   failed: new Map() satisfies Levels,
   refused: new Map() satisfies Levels,
   refusedAccounts: new Map() satisfies Levels,
@@ -83,7 +83,7 @@ interface PepperClaim {
 }
 
 /** `claim` is that of the configuration with which the newest request began, or of the start. */
-const inUse = lasting((): { claim?: PepperClaim } => ({}))
+const inUse = keptThroughReloads((): { claim?: PepperClaim } => ({}))
 
 /** A start goes on when the connection to Redis is lost for a moment. */
 const startPatienceMs = 10_000

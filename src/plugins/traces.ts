@@ -15,7 +15,7 @@ import { pathToFileURL } from 'node:url'
 import { endpoints } from '../config/endpoints.ts'
 import { path, z } from '../config/schema.ts'
 import type { BackendRequest, Exchange, Hooks, Outcome } from '../exchange.ts'
-import { lasting } from '../lasting.ts'
+import { keptThroughReloads } from '../kept-through-reloads.ts'
 import type { Gateway, Plugin } from '../plugin.ts'
 import { soon, within } from '../sharing/patience.ts'
 
@@ -81,7 +81,7 @@ function tolerance({ metrics, log }: Gateway) {
   }
 }
 
-const providers = lasting((gateway: Gateway) => {
+const providers = keptThroughReloads((gateway: Gateway) => {
   const opened = new Set<SpanProvider>()
   gateway.atEnd(async () => {
     await soon(Promise.allSettled([...opened].map(async (one) => one.shutdown?.())), shutdownMs)

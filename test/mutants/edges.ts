@@ -149,6 +149,13 @@ export const edgeMutants: readonly Mutant[] = [
   ),
   one('chat/attempts.ts', 'if (x.route.abortOnLeave && x.left.aborted) return false', ''),
   one('chat/attempts.ts', 'grammar.restart?.()', '', 'journeys/failover.ts'),
+  one('chat/attempts.ts', 'if (x.stopped) stopThis(x.stopped)', '', 'chat/generation.ts'),
+  one(
+    'config/restart.ts',
+    'else plugins.set(name, Object.assign({}, next.get(name) ?? block, readOnceIn(name, block)))',
+    'else if (!next.has(name)) plugins.set(name, block)',
+    'reload.ts',
+  ),
   one(
     'chat/attempts.ts',
     'return await candidates.wait(x.route.abortOnLeave ? AbortSignal.any([signal, x.left]) : signal)',

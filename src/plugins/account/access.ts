@@ -7,7 +7,7 @@ import type { Levels } from '../../accounts/rate.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Answer, Exchange, Route, Serving } from '../../exchange.ts'
 import { isJsonType } from '../../http/body.ts'
-import { lasting } from '../../lasting.ts'
+import { keptThroughReloads } from '../../kept-through-reloads.ts'
 import type { Gateway } from '../../plugin.ts'
 import { cookieName, readCookie } from '../../portal/cookie.ts'
 import type { Login, Portal } from '../../portal/portal.ts'
@@ -31,7 +31,7 @@ const maxBytes = 16 * 1024
 const requestsPerMinute = 600
 
 /** A reload gives nobody new tries. */
-const counted = lasting(() => ({
+const counted = keptThroughReloads(() => ({
   failed: new Map() satisfies Levels,
   requests: new Map() satisfies Levels,
 }))

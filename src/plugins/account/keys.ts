@@ -21,14 +21,14 @@ import { json } from '../../exchange.ts'
 import type { Exchange, Route } from '../../exchange.ts'
 import { parseFields } from '../../http/fields.ts'
 import { pageQuery, parseIdPage } from '../../http/page.ts'
-import { lasting } from '../../lasting.ts'
+import { keptThroughReloads } from '../../kept-through-reloads.ts'
 import type { Gateway } from '../../plugin.ts'
 import { createPageKeys } from '../../portal/page-keys.ts'
 import type { Login } from '../../portal/portal.ts'
 import { portalSettings } from '../../portal/settings.ts'
 import type { PageRoute } from './access.ts'
 
-const counted = lasting(() => ({ pageKeys: new Map() satisfies Levels }))
+const counted = keptThroughReloads(() => ({ pageKeys: new Map() satisfies Levels }))
 
 export function keyRoutes(gateway: Gateway, route: PageRoute): readonly Route[] {
   const { accounts, config } = gateway

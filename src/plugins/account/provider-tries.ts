@@ -7,7 +7,7 @@ import type { Levels } from '../../accounts/rate.ts'
 import { asGatewayError, hasCode } from '../../errors.ts'
 import type { GatewayError } from '../../errors.ts'
 import { networkOf } from '../../http/client-address.ts'
-import { lasting } from '../../lasting.ts'
+import { keptThroughReloads } from '../../kept-through-reloads.ts'
 import type { Gateway } from '../../plugin.ts'
 import { portalSettings } from '../../portal/settings.ts'
 import { SharedPool } from '../../sharing/shared-pool.ts'
@@ -17,7 +17,7 @@ import { createSlots } from '../../sharing/slots.ts'
 const mostAtOnce = 100
 
 /** A reload gives nobody new tries. */
-const counted = lasting(() => ({
+const counted = keptThroughReloads(() => ({
   tries: new Map() satisfies Levels,
   slots: createSlots({ pool: new SharedPool(mostAtOnce) }),
 }))

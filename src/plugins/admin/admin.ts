@@ -12,7 +12,7 @@ import type { Exchange } from '../../exchange.ts'
 import type { Plugin } from '../../plugin.ts'
 import { createGuard } from '../../accounts/rate.ts'
 import type { Guard, Levels } from '../../accounts/rate.ts'
-import { lasting } from '../../lasting.ts'
+import { keptThroughReloads } from '../../kept-through-reloads.ts'
 import { accountRoutes } from './accounts.ts'
 import { auditRoute } from './audit.ts'
 import { keyRoutes } from './keys.ts'
@@ -54,7 +54,7 @@ export const admin: Plugin<z.infer<typeof schema>> = {
   },
 }
 
-const failed = lasting((): Levels => new Map())
+const failed = keptThroughReloads((): Levels => new Map())
 
 /** Returns a check that throws the refusal for the client. */
 function checkOf({ token, listen, hosts }: Config['admin']) {

@@ -6,7 +6,7 @@ import { refOf } from '../../exchange.ts'
 import type { Route } from '../../exchange.ts'
 import { createSlots } from '../../sharing/slots.ts'
 import type { Slots } from '../../sharing/slots.ts'
-import { lasting } from '../../lasting.ts'
+import { keptThroughReloads } from '../../kept-through-reloads.ts'
 import type { Gateway, Plugin } from '../../plugin.ts'
 import { downloadRoute } from './download.ts'
 import { resourceRoutes } from './resource.ts'
@@ -67,7 +67,7 @@ export const files: Plugin<FilesConfig> = {
 }
 
 /** Transfers that began before a reload count after it, too. */
-const taken = lasting(() => ({
+const taken = keptThroughReloads(() => ({
   uploading: new Map<string, number>(),
   downloading: new Map<string, number>(),
 }))

@@ -6,7 +6,7 @@ import { createSlots } from '../../sharing/slots.ts'
 import type { Gateway, Plugin } from '../../plugin.ts'
 import { createRoom } from '../../accounts/room.ts'
 import { createScripts, loadAtStart } from '../../redis/scripts.ts'
-import { lasting } from '../../lasting.ts'
+import { keptThroughReloads } from '../../kept-through-reloads.ts'
 import { Generations } from '../../sessions/streams/generations.ts'
 import type { GenerationsOptions } from '../../sessions/streams/generations.ts'
 import { sessionScripts } from '../../sessions/library.ts'
@@ -100,14 +100,14 @@ function partsOf(gateway: Gateway, config: SessionsConfig, scripts: SessionScrip
 }
 
 /** Generations go on through reloads; one that was begun before keeps its stream as it began. */
-const generating = lasting((gateway, keeping: GenerationsOptions) => {
+const generating = keptThroughReloads((gateway, keeping: GenerationsOptions) => {
   const generations = new Generations(keeping)
   gateway.redis.onReady(() => generations.wake())
   gateway.atEnd(() => generations.close())
   return generations
 })
 
-const library = lasting((gateway) => ({ scripts: scriptsOf(gateway), isLoaded: false }))
+const library = keptThroughReloads((gateway) => ({ scripts: scriptsOf(gateway), isLoaded: false }))
 
 function scriptsOf({ redis, metrics }: Gateway): SessionScripts {
   return createScripts({

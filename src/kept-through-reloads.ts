@@ -4,7 +4,7 @@
 import type { Gateway } from './plugin.ts'
 
 /** Declares such state: `make` is called at its first use, once in a gateway. */
-export function lasting<T extends object, Settings extends readonly unknown[] = []>(
+export function keptThroughReloads<T extends object, Settings extends readonly unknown[] = []>(
   make: (gateway: Gateway, ...settings: Settings) => T,
 ): (gateway: Gateway, ...settings: Settings) => T {
   const made = new WeakMap<Gateway['state'], T>()

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { lasting } from '../src/lasting.ts'
+import { keptThroughReloads } from '../src/kept-through-reloads.ts'
 import type { Gateway } from '../src/plugin.ts'
 import { startGateway } from './fixtures/gateway.ts'
 
@@ -7,7 +7,7 @@ const yaml = "models: { m: { targets: [{ url: 'http://127.0.0.1:1/v1' }] } }\n"
 
 t.test('state is made once in a gateway, and again in another one', async (t) => {
   const seen: Gateway[] = []
-  const count = lasting((gateway, from: number) => {
+  const count = keptThroughReloads((gateway, from: number) => {
     seen.push(gateway)
     return { from }
   })
