@@ -21,7 +21,7 @@ export const sessionScripts = {
     row: { words: ['ok', 'session_not_found', 'asleep'] },
     drowsy: { words: ['ok'] },
     sleep: { words: ['ok', 'changed', 'late'] },
-    wake: { words: ['ok', 'again', 'awake', 'session_not_found'] },
+    wake: { after, words: ['ok', 'again', 'awake', 'session_not_found'] },
     named: { words: ['ok', 'unnamed', 'later'] },
     begin: {
       after,

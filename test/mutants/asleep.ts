@@ -37,7 +37,7 @@ export const asleepMutants: readonly Mutant[] = [
     "if call('ZCARD', ids) < count or call('HLEN', messages) < count then return { 'again', now } end",
     waking,
   ),
-  lua('wake', "call('PEXPIRE', messages, int(left_ms))", waking),
+  lua('wake', 'expire_in(messages, left_ms)', waking),
   lua('wake', "call('HSET', session, 'woken', int(now))", rounds),
   lua('wake', "call('ZADD', objects, int(now + number(kept_ms)), object)", unnamed),
   lua(

@@ -227,7 +227,7 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'sessions/lua/append.lua',
-    "if left_ms > 0 then call('PEXPIRE', frames, int(left_ms)) end",
+    "if is_new_key then expire_in(frames, call('PTTL', stream)) end",
     '',
     'sessions/streams/stream-rows.ts',
   ),

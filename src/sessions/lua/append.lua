@@ -43,8 +43,7 @@ end
 local is_new_key = bytes == 0
 call('XADD', frames, int(after) .. '-0', 'f', text)
 -- Where sessions expire, the frames get the TTL of the stream: else those of an owner that dies might stay for ever.
-local left_ms = is_new_key and call('PTTL', stream) or 0
-if left_ms > 0 then call('PEXPIRE', frames, int(left_ms)) end
+if is_new_key then expire_in(frames, call('PTTL', stream)) end
 bytes = bytes + #text
 local changes = { 'touched', int(now), 'next', int(after) }
 local function change(field, value)

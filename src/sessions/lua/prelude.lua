@@ -41,13 +41,18 @@ local function why_gone(session, messages, message)
   if row and not has_status(row, 'in_progress') then return 'lost' end
 end
 
+-- Lets a key expire together with another one, which has `left_ms` left, or -1 if it stays for ever. In the other's last
+-- millisecond this is 0, and PEXPIRE would delete the key: whoever writes to it next would make it anew, for ever.
+local function expire_in(key, left_ms)
+  if left_ms >= 0 then call('PEXPIRE', key, int(math.max(1, left_ms))) end
+end
+
 -- The new stream expires with its session, as the lost stream did. Frames that are left of the lost stream are deleted,
 -- because the owner sends them again.
 local function begin_anew(stream, frames, session, hold)
   call('DEL', frames)
   call('HSET', stream, 'hold', hold)
-  local left_ms = call('PTTL', session)
-  if left_ms >= 0 then call('PEXPIRE', stream, int(left_ms)) end
+  expire_in(stream, call('PTTL', session))
 end
 
 -- What the end of a message needs of its session.

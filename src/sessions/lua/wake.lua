@@ -19,10 +19,8 @@ for i = 2, #ARGV, 2 do
   call('ZADD', ids, 0, ARGV[i])
   call('HSET', messages, ARGV[i], ARGV[i + 1])
 end
-if left_ms >= 0 then
-  call('PEXPIRE', ids, int(left_ms))
-  call('PEXPIRE', messages, int(left_ms))
-end
+expire_in(ids, left_ms)
+expire_in(messages, left_ms)
 if count == 0 then return { 'ok', now } end
 if call('ZCARD', ids) < count or call('HLEN', messages) < count then return { 'again', now } end
 call('HDEL', session, 'asleep')

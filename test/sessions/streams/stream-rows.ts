@@ -733,3 +733,17 @@ t.test(
     })
   },
 )
+
+t.test('frames that come in the last millisecond of a stream go with it', async (t) => {
+  const { rows, redis, ref, start } = await openStreams(t, { retentionS: 100 })
+  for (let i = 0; i < 60; i++) {
+    const owned = await start()
+    const { session, message } = owned
+    const left = 1 + (i % 3)
+    const stream = keys.stream(ref, message)
+    await Promise.all([stream, keys.session(ref, session)].map((key) => redis.pexpire(key, left)))
+    await rows.append(owned, { first: 0, count: 1, text: 'x' })
+    for (const key of [stream, keys.frames(ref, message)])
+      t.not(await redis.pttl(key), -1, 'it does not stay for ever')
+  }
+})
