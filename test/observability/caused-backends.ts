@@ -4,7 +4,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { chat } from '../fixtures/backend-model.ts'
-import { behind, failing } from '../fixtures/backend-scripts.ts'
+import { behind, failing, silent } from '../fixtures/backend-scripts.ts'
 import type { Script } from '../fixtures/backend.ts'
 import { Gate } from '../fixtures/gate.ts'
 import { send } from '../fixtures/gateway.ts'
@@ -14,7 +14,7 @@ import { ensurePrometheus } from '../fixtures/prometheus.ts'
 import { rawClient } from '../fixtures/raw-http.ts'
 import { fires, scrape } from '../fixtures/scrapes.ts'
 import type { Scrape } from '../fixtures/scrapes.ts'
-import { targetsPath } from '../fixtures/targets-path.ts'
+import { hello, targetsPath } from '../fixtures/targets-path.ts'
 import type { TargetsPathOptions } from '../fixtures/targets-path.ts'
 import { until } from '../fixtures/until.ts'
 
@@ -56,6 +56,16 @@ t.test('TollgateTargetFails: one of two fails, and is asked again', async (t) =>
   await askAll()
   const after = [await scrape(gate)]
   await fires(t, 'TollgateTargetFails', { before, after, goesOn: true, within: 16 })
+})
+
+t.test('TollgateClientsGiveUp: a backend says nothing, and its clients leave', async (t) => {
+  const { gate, before, backends, leaving } = await world(t, silent)
+  const asked = nine.map(() => leaving({ ...hello, stream: true }))
+  await backends[0]?.request(2 * nine.length - 1)
+  for (const { leave } of asked) leave()
+  await until(async () => (await metricOf(gate, 'tollgate_upstream_aborted_total')) === nine.length)
+  const after = [await scrape(gate)]
+  await fires(t, 'TollgateClientsGiveUp', { before, after, goesOn: true, within: 16 })
 })
 
 t.test('TollgateBackendRateLimited: one of two answers 429, and no client notices', async (t) => {
