@@ -44,7 +44,7 @@ export function createClient(config: RedisConfig, options: ClientOptions): Redis
 }
 
 function single(config: Exclude<RedisConfig, { kind: 'cluster' }>, options: ClientOptions): Single {
-  const leaving = { isUnderWay: false }
+  const leaving = { isUnderWay: false, from: 0 }
   const client = new Single({
     ...common(options),
     ...(config.kind === 'sentinel' ? sentinels(config) : address(config, options.embeddedSocket)),
@@ -88,16 +88,28 @@ function common({ commandTimeoutMs = 2000 }: ClientOptions): RedisOptions {
   }
 }
 
+/** While the new master is not there yet, each new connection reaches the replica again. */
+const leavesEveryMs = 1000
+
+interface Leaving {
+  isUnderWay: boolean
+  /** Before this time (`performance.now()`), no connection is left. */
+  from: number
+}
+
 /** Called for every error reply. On READONLY the master has become a replica, and only a new connection can reach the new master. */
-function leaves({ outage }: ClientOptions, leaving: { isUnderWay: boolean }) {
+function leaves({ outage }: ClientOptions, leaving: Leaving) {
   return (error: Error): boolean => {
     forgetArguments(error)
     outage.answered(error.message)
     // True only once for a connection: ioredis would otherwise close it again for each outstanding reply.
     const isFirst = error.message.includes('READONLY') && !leaving.isUnderWay
-    leaving.isUnderWay ||= isFirst
-    if (isFirst) outage.leaves()
-    return isFirst
+    const nowMs = performance.now()
+    if (!isFirst || nowMs < leaving.from) return false
+    leaving.isUnderWay = true
+    leaving.from = nowMs + leavesEveryMs
+    outage.leaves()
+    return true
   }
 }
 

@@ -16,7 +16,7 @@ import { freePort } from '../fixtures/free-port.ts'
 import { clientTls, tlsFiles } from '../fixtures/redis-node.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { standStill } from '../fixtures/stand-still.ts'
-import { until } from '../fixtures/until.ts'
+import { eventually, until } from '../fixtures/until.ts'
 
 const at = (path: string): RedisConfig & { kind: 'single' } => ({
   kind: 'single',
@@ -178,6 +178,27 @@ t.test('a master that became a replica is left for a new connection', async (t) 
   await back
   await link.client.replicaof('NO', 'ONE')
   t.equal(await link.client.set('a', '1'), 'OK')
+})
+
+t.test('a replica is left once a second, not for each command that it refuses', async (t) => {
+  const redis = await startRedis(t)
+  const link = await linkTo(t, redis.socket)
+  const connections = async () => {
+    const found = /total_connections_received:(\d+)/.exec(await link.client.info('stats'))
+    return Number(found?.[1])
+  }
+  const before = await connections()
+  const begunMs = performance.now()
+  await link.client.replicaof('127.0.0.1', '1')
+  for (let refused = 0; refused < 20;) {
+    const said = await link.client.set('a', '1').catch(String)
+    if (said?.includes('READONLY')) refused++
+    else await turn()
+  }
+  const seconds = (performance.now() - begunMs) / 1000
+  const after = await eventually(() => connections().catch(() => undefined))
+  const opened = after - before
+  t.ok(opened >= 1 && opened <= 1 + seconds, `${opened} in ${seconds} s`)
 })
 
 t.test('a server hangs: commands time out, the connection is replaced', async (t) => {
