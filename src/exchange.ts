@@ -98,6 +98,8 @@ export interface Identity {
 export interface Facts {
   /** Of OpenTelemetry; set by the plugin traces. */
   traceId?: string
+  /** Of an operator's call: the account that it is about. */
+  accountId?: string
   model?: string
   /** The target that was asked last. */
   target?: string

@@ -189,8 +189,8 @@ function line(gateway: Gateway, x: Exchange, outcome: Outcome, seconds: number):
     status: outcome.status,
     ms: rounded(seconds * 1000),
     ip: x.ip,
-    account: (x.identity ?? error?.caller)?.accountId ?? subjectOf(x, 'acct'),
-    key: (x.identity ?? error?.caller)?.keyId ?? subjectOf(x, 'key'),
+    account: (x.identity ?? error?.caller)?.accountId ?? facts.accountId,
+    key: (x.identity ?? error?.caller)?.keyId ?? keyIn(x),
     model: facts.model,
     target: facts.target,
     ...(facts.failed && { attempts: attemptsOf(x, outcome, seconds) }),
@@ -212,9 +212,9 @@ function line(gateway: Gateway, x: Exchange, outcome: Outcome, seconds: number):
   }
 }
 
-/** The id in the path of an operator's call. */
-function subjectOf({ route, params: { id = '' } }: Exchange, prefix: 'acct' | 'key') {
-  return route.listener === 'admin' && isId(prefix, id) ? id : undefined
+/** The key that an operator's call is about. */
+function keyIn({ route, params: { id = '' } }: Exchange): string | undefined {
+  return route.listener === 'admin' && isId('key', id) ? id : undefined
 }
 
 /** All attempts at targets, the last one included. */

@@ -303,10 +303,12 @@ t.test(
       const line = linesOf(gateway).at(-1)
       return { account: line?.['account'], key: line?.['key'] }
     }
-    t.same(await lineOf('PATCH', `accounts/${id}`, { status: 'suspended' }), {
-      account: id,
-      key: undefined,
-    })
+    await gateway.admin('PATCH', `accounts/${id}`, { name: 'acme' })
+    const about = { account: id, key: undefined }
+    for (const path of [`accounts/${id}`, 'accounts/acme']) {
+      t.same(await lineOf('PATCH', path, { status: 'suspended' }), about)
+      t.same(await lineOf('POST', `${path}/topup`, { amount: 1 }), about)
+    }
     const { id: key } = await gateway.keyFor(id, {})
     t.same(await lineOf('DELETE', `keys/${key}`), { account: undefined, key })
     t.same(await lineOf('GET', 'accounts/what%20anybody%20writes'), {

@@ -14,7 +14,7 @@ import { once } from '../../accounts/once.ts'
 import { createDeletedLogins } from '../../portal/deleted-logins.ts'
 import { json } from '../../exchange.ts'
 import type { Answer, Exchange, Route } from '../../exchange.ts'
-import { idOf, route } from './route.ts'
+import { accountIn, route } from './route.ts'
 
 const name = printable(200)
   .min(1, { error: 'write a name' })
@@ -54,9 +54,11 @@ export function accountRoutes(gateway: Gateway): readonly Route[] {
       })
     }),
     route('GET', 'accounts', (x) => listed(gateway, x), [...pageQuery, ...filters]),
-    route('GET', 'accounts/:id', async (x) => json((await accounts.getAccount(idOf(x))).account)),
+    route('GET', 'accounts/:id', async (x) => json((await accountIn(gateway, x)).account)),
     route('PATCH', 'accounts/:id', async (x) => {
-      const { account } = await accounts.setAccount(idOf(x), toFields(parseFields(x.body, change)))
+      const fields = toFields(parseFields(x.body, change))
+      const { id } = (await accountIn(gateway, x)).account
+      const { account } = await accounts.setAccount(id, fields)
       return json(account)
     }),
     route(
@@ -64,7 +66,7 @@ export function accountRoutes(gateway: Gateway): readonly Route[] {
       'accounts/:id',
       async (x) => {
         const forfeit = oneOf(x.query, 'forfeit', ['true', 'false']) === 'true'
-        const { account } = await remove(await accounts.getAccount(idOf(x)), forfeit)
+        const { account } = await remove(await accountIn(gateway, x), forfeit)
         return json(account)
       },
       ['forfeit'],

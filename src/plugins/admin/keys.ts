@@ -10,7 +10,7 @@ import { once } from '../../accounts/once.ts'
 import { json } from '../../exchange.ts'
 import type { Route } from '../../exchange.ts'
 import { operatorTurn } from '../../sharing/fair-turns.ts'
-import { idOf, route } from './route.ts'
+import { accountIn, idOf, route } from './route.ts'
 
 export const change = z.strictObject({ budget: budget.nullable() })
 
@@ -21,7 +21,7 @@ export function keyRoutes(gateway: Gateway): readonly Route[] {
   return [
     route('POST', 'accounts/:id/keys', async (x) => {
       const given = toKeyFields(parseFields(x.body, creation), config)
-      const { ref } = await accounts.getAccount(idOf(x))
+      const { ref } = await accountIn(gateway, x)
       return once(gateway, x, {
         seed: newKeySeed(ref),
         create: (seed) => accounts.createKey(ref, given, seed),
@@ -31,7 +31,7 @@ export function keyRoutes(gateway: Gateway): readonly Route[] {
       'GET',
       'accounts/:id/keys',
       async (x) => {
-        const { ref } = await accounts.getAccount(idOf(x))
+        const { ref } = await accountIn(gateway, x)
         const keys = await accounts.listKeys(ref, operatorTurn)
         return json(keyPage(keys, parseIdPage(x.query, 'key')))
       },

@@ -10,7 +10,7 @@ import { idempotencyKey } from '../../http/headers.ts'
 import { newId } from '../../ids.ts'
 import type { CreditRequest } from '../../ledger/credit.ts'
 import { operatorTurn } from '../../sharing/fair-turns.ts'
-import { idOf, route } from './route.ts'
+import { accountIn, route } from './route.ts'
 import {
   answerTransactions,
   answerUsage,
@@ -43,14 +43,14 @@ export const adjustment = z.strictObject({
 type CreditFields = Omit<CreditRequest, 'ref' | 'accountId' | 'idempotencyId'>
 
 export function moneyRoutes(gateway: Gateway): readonly Route[] {
-  const { accounts, ledger } = gateway
-  const refOf = async (x: Exchange) => (await accounts.getAccount(idOf(x))).ref
+  const { ledger } = gateway
+  const refOf = async (x: Exchange) => (await accountIn(gateway, x)).ref
   const bookOf = async (x: Exchange) => {
-    const { ref, account } = await accounts.getAccount(idOf(x))
+    const { ref, account } = await accountIn(gateway, x)
     return { ref, query: x.query, accountId: account.id, share: operatorTurn }
   }
   const credit = async (x: Exchange, fields: CreditFields, path: 'topup' | 'adjustment') => {
-    const { ref, account } = await accounts.getAccount(idOf(x))
+    const { ref, account } = await accountIn(gateway, x)
     const key = idempotencyKey(x.headers)
     // Both routes may get the same key: each makes its own transaction.
     const idempotencyId = key === undefined ? newId('req') : `${path}:${key}`

@@ -2,6 +2,8 @@
 
 import { answering } from '../../exchange.ts'
 import type { Answer, Exchange, Route } from '../../exchange.ts'
+import type { StoredAccount } from '../../accounts/accounts.ts'
+import type { Gateway } from '../../plugin.ts'
 
 export type Serve = (x: Exchange) => Promise<Answer>
 
@@ -23,6 +25,13 @@ export function route(
     ...(hasBody ? { body: 'json', maxBytes } : { body: 'none' }),
     begin: answering(serve),
   }
+}
+
+/** The account that the path names. The log then has its id. Throws `account_not_found`. */
+export async function accountIn({ accounts }: Gateway, x: Exchange): Promise<StoredAccount> {
+  const found = await accounts.getAccount(idOf(x))
+  x.facts.accountId = found.account.id
+  return found
 }
 
 /** The route's `:id`: an account's id or name, or a key's id. */
