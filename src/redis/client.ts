@@ -44,14 +44,12 @@ export function createClient(config: RedisConfig, options: ClientOptions): Redis
 }
 
 function single(config: Exclude<RedisConfig, { kind: 'cluster' }>, options: ClientOptions): Single {
-  const leaving = { isUnderWay: false, from: 0 }
   const client = new Single({
     ...common(options),
     ...(config.kind === 'sentinel' ? sentinels(config) : address(config, options.embeddedSocket)),
     retryStrategy,
-    reconnectOnError: leaves(options, leaving),
+    reconnectOnError: leaves(options),
   })
-  client.on('ready', () => void (leaving.isUnderWay = false))
   client.on('error', forgetArguments)
   return client
 }
@@ -88,26 +86,22 @@ function common({ commandTimeoutMs = 2000 }: ClientOptions): RedisOptions {
   }
 }
 
-/** While the new master is not there yet, each new connection reaches the replica again. */
-const leavesEveryMs = 1000
-
-interface Leaving {
-  isUnderWay: boolean
-  /** Before this time (`performance.now()`), no connection is left. */
-  from: number
-}
+/**
+ * A connection is left at most so often: ioredis would close it again for each outstanding reply, and while there is no new
+ * master, a new connection reaches the replica again. Less than the second between two probes of the outage, so that a
+ * probe may leave, where nobody else asks.
+ */
+const leavesEveryMs = 900
 
 /** Called for every error reply. On READONLY the master has become a replica, and only a new connection can reach the new master. */
-function leaves({ outage }: ClientOptions, leaving: Leaving) {
+function leaves({ outage }: ClientOptions) {
+  let leftAtMs = -Infinity
   return (error: Error): boolean => {
     forgetArguments(error)
     outage.answered(error.message)
-    // True only once for a connection: ioredis would otherwise close it again for each outstanding reply.
-    const isFirst = error.message.includes('READONLY') && !leaving.isUnderWay
-    const nowMs = performance.now()
-    if (!isFirst || nowMs < leaving.from) return false
-    leaving.isUnderWay = true
-    leaving.from = nowMs + leavesEveryMs
+    const isDue = performance.now() - leftAtMs >= leavesEveryMs
+    if (!isDue || !error.message.includes('READONLY')) return false
+    leftAtMs = performance.now()
     outage.leaves()
     return true
   }

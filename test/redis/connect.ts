@@ -198,7 +198,7 @@ t.test('a replica is left once a second, not for each command that it refuses', 
   const seconds = (performance.now() - begunMs) / 1000
   const after = await eventually(() => connections().catch(() => undefined))
   const opened = after - before
-  t.ok(opened >= 1 && opened <= 1 + seconds, `${opened} in ${seconds} s`)
+  t.ok(opened >= 1 && opened <= 1 + seconds / 0.9, `${opened} in ${seconds} s`)
 })
 
 t.test('a server hangs: commands time out, the connection is replaced', async (t) => {
