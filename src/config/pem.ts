@@ -40,17 +40,18 @@ export async function readPems(files: readonly FileAt[], read: ReadFiles): Promi
   }
 }
 
-/** Of several certificates in a file, the first one: it is the server's own. */
+/** Looks at the first certificate of each `cert`, which is the gateway's own. A `ca` may have several, of which one that has expired does no harm. */
 export function endedCertificates(
   files: readonly FileAt[],
   texts: ReadonlyMap<string, string>,
   now = Date.now(),
 ): readonly PemWarning[] {
-  return files.flatMap(({ path, kind, file }) => {
-    const text = kind === 'certificate file' ? texts.get(file) : undefined
+  return files.flatMap(({ path, file }) => {
+    const text = path.at(-1) === 'cert' ? texts.get(file) : undefined
     if (text === undefined) return []
-    const end = Date.parse(new X509Certificate(text).validTo)
-    if (end > now + soonMs) return []
+    const end = new X509Certificate(text).validToDate.getTime()
+    // An end that OpenSSL cannot read is NaN.
+    if (!(end <= now + soonMs)) return []
     const day = new Date(end).toISOString().slice(0, 10)
     const message =
       end <= now

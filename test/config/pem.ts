@@ -55,8 +55,21 @@ t.test('a certificate whose time is over, or soon will be, is a warning', async 
   t.same(told(15), [])
   t.match(told(13.5), [/^the certificate expires on 2126-10-28, within 14 days$/])
   t.match(told(-1), [/^the certificate has expired on 2126-10-28; /])
-  t.same(endedCertificates([{ path, kind: 'private key file', file: '/cert.pem' }], texts, end), [])
+  const ca = [
+    { path: ['redis', 'tls', 'ca'], kind: 'certificate file' as const, file: '/cert.pem' },
+  ]
+  t.same(endedCertificates(ca, texts, end), [], 'one of several authorities may have ended')
   t.same(endedCertificates(files, new Map(), end), [], 'a file that could not be read')
+})
+
+t.test('a certificate whose end cannot be read is no warning, and no exception', async (t) => {
+  const der = Buffer.from(new X509Certificate(certificate.cert).raw)
+  const end = der.indexOf('21261028')
+  der.write('99991399999999Z', end, 'latin1')
+  const cert = `-----BEGIN CERTIFICATE-----\n${der.toString('base64')}\n-----END CERTIFICATE-----\n`
+  t.match(new X509Certificate(cert).validTo, /Bad time value/)
+  const files = [{ path: ['cert'], kind: 'certificate file' as const, file: '/cert.pem' }]
+  t.same(endedCertificates(files, new Map([['/cert.pem', cert]])), [])
 })
 
 t.test('the warning stands at the key that names the file', async (t) => {
