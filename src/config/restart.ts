@@ -92,8 +92,7 @@ function withPlugins(next: Config['plugins'], running: Config['plugins']): Confi
 }
 
 function readOnceIn(plugin: string, block: unknown): object {
-  const names = readOnce
-    .filter((path) => startsWith(path, ['plugins', plugin]))
-    .map((path) => path[2])
-  return Object.fromEntries(Object.entries(block ?? {}).filter(([key]) => names.includes(key)))
+  const isReadOnce = (key: string) =>
+    readOnce.some((path) => startsWith(['plugins', plugin, key], path))
+  return Object.fromEntries(Object.entries(block ?? {}).filter(([key]) => isReadOnce(key)))
 }
