@@ -98,8 +98,9 @@ export interface Identity {
 export interface Facts {
   /** Of OpenTelemetry; set by the plugin traces. */
   traceId?: string
-  /** Of an operator's call: the account that it is about. */
+  /** Of an operator's call: the account and the key that it is about, once they are found. */
   accountId?: string
+  keyId?: string
   model?: string
   /** The target that was asked last. */
   target?: string

@@ -5,7 +5,6 @@ import { noKeys } from '../config/schema.ts'
 import type { GatewayError } from '../errors.ts'
 import { answering, json } from '../exchange.ts'
 import type { Answer, Exchange, Facts, Outcome, Route } from '../exchange.ts'
-import { isId } from '../ids.ts'
 import { costOf } from '../ledger/price.ts'
 import { contentTypes } from '../metrics.ts'
 import type { Metrics } from '../metrics.ts'
@@ -190,7 +189,7 @@ function line(gateway: Gateway, x: Exchange, outcome: Outcome, seconds: number):
     ms: rounded(seconds * 1000),
     ip: x.ip,
     account: (x.identity ?? error?.caller)?.accountId ?? facts.accountId,
-    key: (x.identity ?? error?.caller)?.keyId ?? keyIn(x),
+    key: (x.identity ?? error?.caller)?.keyId ?? facts.keyId,
     model: facts.model,
     target: facts.target,
     ...(facts.failed && { attempts: attemptsOf(x, outcome, seconds) }),
@@ -210,11 +209,6 @@ function line(gateway: Gateway, x: Exchange, outcome: Outcome, seconds: number):
     ...(error ? { code: error.code, source: error.source } : {}),
     ...(error?.cause && isSurprise(error, gateway) ? { err: error.cause } : {}),
   }
-}
-
-/** The key that an operator's call is about. */
-function keyIn({ route, params: { id = '' } }: Exchange): string | undefined {
-  return route.listener === 'admin' && isId('key', id) ? id : undefined
 }
 
 /** All attempts at targets, the last one included. */

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
+import { newId } from '../../src/ids.ts'
 import { keys } from '../../src/redis/keys.ts'
 import { request } from 'node:http'
 import { startBackend } from '../fixtures/backend.ts'
@@ -293,30 +294,41 @@ t.test('the log line of a refusal names the caller, if the key is known', async 
   t.match(line, { code: 'account_suspended', account: id, key: /^key_/ })
 })
 
-t.test(
-  "the log line of an operator's call names the account or the key that it is about",
-  async (t) => {
-    const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
-    const { id } = await gateway.account(1)
-    const lineOf = async (method: string, path: string, body?: object) => {
-      await gateway.admin(method, path, body)
-      const line = linesOf(gateway).at(-1)
-      return { account: line?.['account'], key: line?.['key'] }
+t.test("an operator's call is logged with the account and the key that it is about", async (t) => {
+  const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })
+  const none = { account: undefined, key: undefined }
+  const logged = async (call: string, body?: object, headers?: object) => {
+    const [method = '', path = ''] = call.split(' ')
+    const answer = (await (await gateway.admin(method, path, body, headers)).json()) as {
+      id: string
+      key: string
     }
-    await gateway.admin('PATCH', `accounts/${id}`, { name: 'acme' })
-    const about = { account: id, key: undefined }
-    for (const path of [`accounts/${id}`, 'accounts/acme']) {
-      t.same(await lineOf('PATCH', path, { status: 'suspended' }), about)
-      t.same(await lineOf('POST', `${path}/topup`, { amount: 1 }), about)
-    }
-    const { id: key } = await gateway.keyFor(id, {})
-    t.same(await lineOf('DELETE', `keys/${key}`), { account: undefined, key })
-    t.same(await lineOf('GET', 'accounts/what%20anybody%20writes'), {
-      account: undefined,
-      key: undefined,
-    })
-  },
-)
+    const line = linesOf(gateway).at(-1)
+    return { about: { account: line?.['account'], key: line?.['key'] }, answer }
+  }
+  const made = await logged('POST accounts', { name: 'acme' })
+  const account = made.answer.id
+  t.same(made.about, { ...none, account })
+  for (const path of [`accounts/${account}`, 'accounts/acme']) {
+    t.same((await logged(`PATCH ${path}`, { plan: 'default' })).about, { ...none, account })
+    t.same((await logged(`POST ${path}/topup`, { amount: 1 })).about, { ...none, account })
+    t.same((await logged(`GET ${path}/keys`)).about, { ...none, account })
+  }
+  t.same((await logged('GET audit?account=acme')).about, { ...none, account })
+  const { about, answer } = await logged('POST accounts/acme/keys', {})
+  const key = answer.id
+  t.same(about, { account, key })
+  t.same((await logged(`POST keys/find`, { key: answer.key })).about, { ...none, key })
+  t.same((await logged(`PATCH keys/${key}`, { budget: null })).about, { ...none, key })
+  t.same((await logged(`POST keys/${key}/rotate`, { grace: 60 })).about, { ...none, key })
+  t.same(
+    (await logged(`DELETE keys/${key}`, undefined, { authorization: 'Bearer wrong' })).about,
+    none,
+  )
+  t.same((await logged(`DELETE keys/${key}`)).about, { ...none, key })
+  t.same((await logged(`DELETE keys/${newId('key')}`)).about, none)
+  t.same((await logged('GET accounts/nobody')).about, none)
+})
 
 t.test('alive without Redis, ready only with it', async (t) => {
   const gateway = await startGateway(t, { yaml: yamlFor('http://127.0.0.1:1/v1') })

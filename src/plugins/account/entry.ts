@@ -104,7 +104,8 @@ export function linkRoute({ gateway, portal, access }: EntryParts): Route {
         if (back === undefined) {
           throw invalid('return_url', 'must be a URL of an origin in plugins.account.return_urls')
         }
-        const { ref } = await gateway.accounts.getAccount(x.params.id ?? '')
+        const { ref, account } = await gateway.accounts.getAccount(x.params.id ?? '')
+        x.facts.accountId = account.id
         const { secret, expiresAt } = await portal.makeLink(ref, back)
         const url = `${access.page.origin}/account#link=${secret}`
         return json({ object: 'account.portal_link', url, expires_at: expiresAt }, 201)

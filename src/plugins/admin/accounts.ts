@@ -14,7 +14,7 @@ import { once } from '../../accounts/once.ts'
 import { createDeletedLogins } from '../../portal/deleted-logins.ts'
 import { json } from '../../exchange.ts'
 import type { Answer, Exchange, Route } from '../../exchange.ts'
-import { accountIn, route } from './route.ts'
+import { accountIn, idOf, noteAccount, route } from './route.ts'
 
 const name = printable(200)
   .min(1, { error: 'write a name' })
@@ -50,16 +50,15 @@ export function accountRoutes(gateway: Gateway): readonly Route[] {
       const given = toFields(parseFields(x.body, creation))
       return once(gateway, x, {
         seed: newAccountSeed(),
-        create: async (seed) => (await accounts.createAccount(given, seed)).account,
+        create: async (seed) => noteAccount(x, (await accounts.createAccount(given, seed)).account),
       })
     }),
     route('GET', 'accounts', (x) => listed(gateway, x), [...pageQuery, ...filters]),
     route('GET', 'accounts/:id', async (x) => json((await accountIn(gateway, x)).account)),
     route('PATCH', 'accounts/:id', async (x) => {
       const fields = toFields(parseFields(x.body, change))
-      const { id } = (await accountIn(gateway, x)).account
-      const { account } = await accounts.setAccount(id, fields)
-      return json(account)
+      const { account } = await accounts.setAccount(idOf(x), fields)
+      return json(noteAccount(x, account))
     }),
     route(
       'DELETE',

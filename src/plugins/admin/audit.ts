@@ -12,18 +12,19 @@ import { invalidParameter } from '../../http/refusals.ts'
 import type { AuditRequest, AuditStep } from '../../ledger/audit.ts'
 import type { Ledger } from '../../ledger/ledger.ts'
 import type { Gateway } from '../../plugin.ts'
-import { route } from './route.ts'
+import { accountIn, route } from './route.ts'
 
 type Auditing = Pick<Ledger, 'audit' | 'auditSteps' | 'countLate'>
 
-export function auditRoute({ accounts, ledger }: Gateway): Route {
+export function auditRoute(gateway: Gateway): Route {
+  const { ledger } = gateway
   const serve = async (x: Exchange): Promise<Answer> => {
     const isStreamed = oneOf(x.query, 'format', ['json', 'ndjson']) === 'ndjson'
     const { after } = parseIdPage(x.query, 'acct')
     const account = single(x.query, 'account')
     if (account !== undefined && after !== undefined)
       throw invalidParameter('after', 'Give "account" or "after", not both.')
-    const ref = account === undefined ? undefined : (await accounts.getAccount(account)).ref
+    const ref = account === undefined ? undefined : (await accountIn(gateway, x, account)).ref
     const request = { ref, after, signal: x.signal }
     return isStreamed ? lines(ledger, request, x.id) : json(await ledger.audit(ref, request))
   }

@@ -10,7 +10,7 @@ import { once } from '../../accounts/once.ts'
 import { json } from '../../exchange.ts'
 import type { Route } from '../../exchange.ts'
 import { operatorTurn } from '../../sharing/fair-turns.ts'
-import { accountIn, idOf, route } from './route.ts'
+import { accountIn, idOf, noteKey, route } from './route.ts'
 
 export const change = z.strictObject({ budget: budget.nullable() })
 
@@ -24,7 +24,7 @@ export function keyRoutes(gateway: Gateway): readonly Route[] {
       const { ref } = await accountIn(gateway, x)
       return once(gateway, x, {
         seed: newKeySeed(ref),
-        create: (seed) => accounts.createKey(ref, given, seed),
+        create: async (seed) => noteKey(x, await accounts.createKey(ref, given, seed)),
       })
     }),
     route(
@@ -39,15 +39,16 @@ export function keyRoutes(gateway: Gateway): readonly Route[] {
     ),
     // The key comes in a body, because a URL with a key in it would end up in logs.
     route('POST', 'keys/find', async (x) =>
-      json(await accounts.findKey(parseFields(x.body, lookUp).key)),
+      json(noteKey(x, await accounts.findKey(parseFields(x.body, lookUp).key))),
     ),
     route('PATCH', 'keys/:id', async (x) =>
-      json(await accounts.setKey(idOf(x), parseFields(x.body, change))),
+      json(noteKey(x, await accounts.setKey(idOf(x), parseFields(x.body, change)))),
     ),
-    route('DELETE', 'keys/:id', async (x) => json(await accounts.revokeKey(idOf(x)))),
+    route('DELETE', 'keys/:id', async (x) => json(noteKey(x, await accounts.revokeKey(idOf(x))))),
     route('POST', 'keys/:id/rotate', async (x) => {
       const { grace } = parseFields(x.body, rotation)
       const ref = await accounts.getKeyRef(idOf(x))
+      noteKey(x, { id: idOf(x) })
       return once(gateway, x, {
         seed: newKeySeed(ref),
         create: (seed) => accounts.rotateKey(idOf(x), grace, seed),

@@ -27,11 +27,27 @@ export function route(
   }
 }
 
-/** The account that the path names. The log then has its id. Throws `account_not_found`. */
-export async function accountIn({ accounts }: Gateway, x: Exchange): Promise<StoredAccount> {
-  const found = await accounts.getAccount(idOf(x))
-  x.facts.accountId = found.account.id
+/** The account of this id or name, by default the one in the path. Throws `account_not_found`. */
+export async function accountIn(
+  { accounts }: Gateway,
+  x: Exchange,
+  idOrName = idOf(x),
+): Promise<StoredAccount> {
+  const found = await accounts.getAccount(idOrName)
+  noteAccount(x, found.account)
   return found
+}
+
+/** For the log: the call is about this account. Returns it. */
+export function noteAccount<T extends { readonly id: string }>(x: Exchange, account: T): T {
+  x.facts.accountId = account.id
+  return account
+}
+
+/** The same for a key. */
+export function noteKey<T extends { readonly id: string }>(x: Exchange, key: T): T {
+  x.facts.keyId = key.id
+  return key
 }
 
 /** The route's `:id`: an account's id or name, or a key's id. */

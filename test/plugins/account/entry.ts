@@ -134,6 +134,11 @@ t.test('the link is for operators alone', async (t) => {
   const { id, key } = await gateway.account(0)
   const path = `/admin/accounts/${id}/portal`
   t.equal((await gateway.call(path, key, {})).status, 404, 'not on the public port')
+  t.equal((await gateway.admin('POST', `accounts/${id}/portal`, {})).status, 201)
+  t.match(JSON.parse(gateway.log.at(-1) ?? ''), {
+    route: '/admin/accounts/:id/portal',
+    account: id,
+  })
   const stranger = await fetch(gateway.adminUrl + path, { method: 'POST' })
   t.strictSame(await refusedWith(stranger), [401, 'invalid_admin_token'])
   const nobody = await gateway.admin('POST', 'accounts/nobody/portal', {})
