@@ -48,7 +48,7 @@ export function createUseReader(
   return async ({ ref, plan, maxKeys }) => {
     const limits = planNamed(config, plan)
     const { quotaBytes, unpaidBytes } = quotaOf(config, { identity: { plan } })
-    const names = [keys.account(ref), keys.holdLeases(ref), keys.storage(ref), keys.keyList(ref)]
+    const names = [keys.account(ref), keys.holdRows(ref), keys.storage(ref), keys.keyList(ref)]
     const reply = await scripts.run('use', names, [String(quotaBytes), String(unpaidBytes)])
     const of = (limit: number, index: number): InUse => ({ limit, used: numberAt(reply, index) })
     return {

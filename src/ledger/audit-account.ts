@@ -102,13 +102,12 @@ class Reading {
     const { scripts } = this.place
     const args = [after, `${fewEntries}`]
     const reply = await this.#turn(() => scripts.run('audit', accountKeys(this.ref), args))
-    const [account, holdRows, leases, found]: Looked = JSON.parse(textAt(reply, 2))
+    const [account, holdRows, found]: Looked = JSON.parse(textAt(reply, 2))
     const entries = Array.isArray(found) ? found : []
     const isWhole = entries.length < fewEntries
     return {
       account: rowOf(account),
       holdRows: rowOf(holdRows),
-      leases: Number(leases),
       entries,
       isWhole,
     }
@@ -152,12 +151,7 @@ class Reading {
 }
 
 /** As lua/audit.lua writes it; an empty list of Lua may become an object. */
-type Looked = readonly [
-  account: Flat,
-  holdRows: Flat,
-  leases: string,
-  entries: readonly JournalEntry[] | object,
-]
+type Looked = readonly [account: Flat, holdRows: Flat, entries: readonly JournalEntry[] | object]
 type Flat = readonly string[] | object
 
 function rowOf(flat: Flat): AccountRow {

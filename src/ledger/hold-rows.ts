@@ -22,9 +22,9 @@ export function createHoldReader(redis: Redis) {
   return {
     /** Whether the gateway that has the hold renews its lease, by the clock of Redis: this machine's clock may be hours off. False once the hold is settled or reaped. */
     async isLeased(ref: string, id: string): Promise<boolean> {
-      const asking = Promise.all([redis.time(), redis.zscore(keys.holdLeases(ref), id)])
-      const [[seconds], deadline] = await asked(asking)
-      return deadline !== null && Number(deadline) > Number(seconds) * 1000
+      const asking = Promise.all([redis.time(), redis.hget(keys.holdRows(ref), id)])
+      const [[seconds], row] = await asked(asking)
+      return row !== null && parseHoldRow(row).deadlineMs > Number(seconds) * 1000
     },
     async usedBy(ref: string, id: string): Promise<HoldUse> {
       const mark = redis.hget(keys.settled(ref, hourOfHold(id)), id)
@@ -48,9 +48,13 @@ export interface HoldRow {
   readonly keyId: string
   /** The windows of budgets that it counts in. */
   readonly countedIn: readonly CountedIn[]
+  /** Of its lease, by the clock of Redis. Infinity where a gateway of an earlier version made the hold: it ends when it is reaped. */
+  readonly deadlineMs: number
 }
 
-/** `<amount> <charge> <prompt> <cached> <completion> <key id> <model> <meta>`. */
+const deadlineAtEnd = / (\d{13})$/
+
+/** `<amount> <charge> <prompt> <cached> <completion> <key id> <model> <meta> <deadline>`. */
 export function parseHoldRow(text: string): HoldRow {
   const [amount, ...words] = text.split(' ')
   const [, counted] = /"held":"([^"]*)"/.exec(text) ?? []
@@ -58,6 +62,7 @@ export function parseHoldRow(text: string): HoldRow {
     amount: Number(amount),
     used: toProgress(words),
     keyId: words[4] ?? '',
+    deadlineMs: Number(deadlineAtEnd.exec(text)?.[1] ?? Infinity),
     countedIn: counted === undefined ? [] : parseCounted(counted, Number(amount)),
   }
 }

@@ -26,7 +26,6 @@ export type AccountRow = Readonly<Record<string, string>>
 export interface AccountState {
   readonly account: AccountRow
   readonly holdRows: AccountRow
-  readonly leases: number
 }
 
 /** The sums in the account's row that follow from the entries of its journal. */
@@ -64,7 +63,7 @@ export class Tally {
     this.entries += entries.length
   }
 
-  compare({ account, holdRows, leases }: AccountState): void {
+  compare({ account, holdRows }: AccountState): void {
     const sums = this.#sums
     const stored = (field: string) => numberIn(account, field)
     const holds = Object.values(holdRows).map(parseHoldRow)
@@ -73,7 +72,8 @@ export class Tally {
     this.#expect('allowance', sums.allowance, parseAllowance(account.allowance)?.left ?? 0)
     this.#expect('balance', sums.balance, stored('granted') - stored('spent'))
     this.#expect('reserved', reserved, stored('reserved'))
-    this.#expect('leases', holds.length, leases)
+    const counted = holds.filter(({ deadlineMs }) => Number.isFinite(deadlineMs))
+    this.#expect('open holds', counted.length, stored('open'))
     const available = stored('granted') - stored('spent') - stored('reserved')
     // While an account owes anything, whatever becomes available pays that first.
     if (available < 0 || stored('owed') > 0) this.#expect('available', 0, available)

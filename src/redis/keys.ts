@@ -3,7 +3,7 @@
 
 /** `<ref>`: the 12 base62 characters of an account. `hour` and `day`: whole hours and days since 1970 (UTC). */
 export const keys = {
-  /** hash: id, name, status, plan, external_id, metadata, created_at, granted, spent, reserved, owed, waived, minute, requests, tokens, `open:<key id>` (open holds of that key), allowance, budget, `window` and `window:<key id>:<every>` (what budgets have used), archived and archived_last (journal entries in the store), suspended_at (ms; log-ins from before it are void), page_key (the id that all keys of the account page's playground have); of one that is deleted also closed_at, written_off (its books are closed), deleted_at (s) */
+  /** hash: id, name, status, plan, external_id, metadata, created_at, granted, spent, reserved, owed, waived, minute, requests, tokens, open (open holds), `open:<key id>` (of that key), next_expiry (ms of Redis TIME: no lease of a hold ends before, as far as anybody has looked), allowance, budget, `window` and `window:<key id>:<every>` (what budgets have used), archived and archived_last (journal entries in the store), suspended_at (ms; log-ins from before it are void), page_key (the id that all keys of the account page's playground have); of one that is deleted also closed_at, written_off (its books are closed), deleted_at (s) */
   account: (ref: string) => `{${ref}}:account`,
   /**
    * hash: id, name, hint, scopes, models, expires_at, revoked_at, created_at, last_used_at, rpm, tpm, concurrency,
@@ -12,9 +12,7 @@ export const keys = {
   key: (ref: string, hmac: string) => `{${ref}}:key:${hmac}`,
   /** hash: key id → hmac */
   keyList: (ref: string) => `{${ref}}:keys`,
-  /** zset: hold id → lease deadline (ms of Redis TIME); has the same holds as `holdRows` */
-  holdLeases: (ref: string) => `{${ref}}:holds`,
-  /** hash: hold id → amount, charge and usage so far, opaque meta */
+  /** hash: hold id → amount, charge and usage so far, opaque meta, the lease's deadline (ms of Redis TIME) */
   holdRows: (ref: string) => `{${ref}}:open`,
   /** hash: hold id → what was charged, settled or reaped; `<hold id>:waived` and `<hold id>:counted` (in windows of budgets), of reaped ones; `kept` (1: EXPIRE is for the whole hour); hour of the hold id; EXPIRE 26 h */
   settled: (ref: string, hour: number) => `{${ref}}:settled:${hour}`,
@@ -94,5 +92,5 @@ export const keys = {
 
 /** What each script of the ledger declares first. It derives the keys of an hour itself: only Redis knows the hour. */
 export function accountKeys(ref: string): readonly string[] {
-  return [keys.account(ref), keys.holdLeases(ref), keys.holdRows(ref), keys.journal(ref)]
+  return [keys.account(ref), keys.holdRows(ref), keys.journal(ref)]
 }

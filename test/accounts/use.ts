@@ -21,7 +21,10 @@ t.test('what an account uses now, of one moment', async (t) => {
   const minute = Math.floor(Date.now() / 60_000)
   await link.client.hset(keys.account(ref), { minute, requests: 3, tokens: 30 })
   await link.client.hset(keys.storage(ref), { used: 100, rows: 5 })
-  await link.client.zadd(keys.holdLeases(ref), Date.now() + 60_000, 'a', 1, 'expired')
+  await link.client.hset(keys.holdRows(ref), {
+    a: `1 … {} ${Date.now() + 60_000}`,
+    expired: '1 … {} 0000000000001',
+  })
   const found = await read(using)
   t.match(found, {
     requests_per_minute: { limit: 9 },

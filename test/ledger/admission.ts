@@ -204,7 +204,7 @@ t.test('a script is asked again with what it lacked', async (t) => {
   const unknown = { code: 'ledger_unavailable' }
   await t.rejects(admission.admit(request(caller, 1)), unknown)
   t.same([reaped, learned], [100, [3]])
-  const plans = asked.map((words) => /(\S+)$/.exec(words[2 + 5 + 3] ?? '')?.[1])
+  const plans = asked.map((words) => /(\S+)$/.exec(words[2 + 4 + 3] ?? '')?.[1])
   t.same(plans, ['default', 'big', undefined, 'big', 'big'])
   await t.rejects(admission.admit(request(caller, 1)), { code: 'invalid_api_key' })
 })
@@ -244,11 +244,12 @@ t.test('hundreds of expired holds are reaped when a request asks for their money
   const key = keys.holdRows(caller.ref)
   await link.client.hset(
     key,
-    Object.fromEntries(ids.map((id) => [id, `1 0 0 0 0 key_${caller.ref} m {}`])),
+    Object.fromEntries(ids.map((id) => [id, `1 0 0 0 0 key_${caller.ref} m {} 0000000000001`])),
   )
-  await link.client.zadd(keys.holdLeases(caller.ref), ...ids.flatMap((id) => [1, id]))
   await link.client.hset(keys.account(caller.ref), {
     reserved: 350,
+    open: 350,
+    next_expiry: 0,
     [`open:key_${caller.ref}`]: 350,
   })
   reaped = 0

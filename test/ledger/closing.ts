@@ -4,11 +4,11 @@ import t from 'tap'
 import { audit } from '../../src/ledger/audit.ts'
 import { createClosing, writeOffNote } from '../../src/ledger/closing.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
-import { keys } from '../../src/redis/keys.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
 import {
   auditPlace,
   makeAccount,
+  moveLeases,
   newHoldId,
   openAdmission,
   openFor,
@@ -130,7 +130,7 @@ t.test('the holds of a gateway that died end with their leases', async (t) => {
   const dead = openAdmission({ scripts, leaseMs: 30_000 })
   // More than one call reaps.
   const holds = await Promise.all(Array.from({ length: 101 }, () => dead.admit(request(caller, 2))))
-  await link.client.zadd(keys.holdLeases(ref), ...holds.flatMap(({ id }) => [1, id]))
+  await moveLeases(link, ref, { to: 1, of: holds.map(({ id }) => id) })
   await reapingStarted(link)
   let reaped = 0
   const onReaped = (count: number) => void (reaped += count)

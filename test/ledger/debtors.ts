@@ -7,6 +7,7 @@ import { keys } from '../../src/redis/keys.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
 import {
   makeAccount,
+  moveLeases,
   openAdmission,
   openOn,
   request,
@@ -66,7 +67,7 @@ t.test('what a reaped hold sets free pays a debt', async (t) => {
   const dead = await admission.admit(request(caller, 40))
   await ledger.settle(await admission.admit(request(caller, 60)), used(90))
   t.equal((await ledger.balance(caller.ref)).owed, 30)
-  await link.client.zadd(keys.holdLeases(caller.ref), 1, dead.id)
+  await moveLeases(link, caller.ref, { to: 1, of: [dead.id] })
   await until(async () => (await ledger.balance(caller.ref)).reserved === 0)
   t.match(await ledger.balance(caller.ref), { owed: 0, balance: 10 })
   t.match(await ledger.transactions(caller.ref, { limit: 1, order: 'desc' }), {

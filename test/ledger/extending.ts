@@ -7,6 +7,8 @@ import { ledgerScripts } from '../../src/ledger/library.ts'
 import { keys } from '../../src/redis/keys.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
 import {
+  deadlineOf,
+  moveLeases,
   newHoldId,
   openAdmission,
   openFor,
@@ -76,12 +78,12 @@ t.test('an extension takes a share, its least if that is more, and at last the r
 t.test('an extension is a checkpoint', async (t) => {
   const { ledger, link, caller, hold } = await sliced(t, 10_000, 100)
   spend(hold, used(60))
-  const before = await link.client.zscore(keys.holdLeases(caller.ref), hold.id)
+  const before = await deadlineOf(link, caller.ref, hold.id)
   const now = async () => Number((await link.client.time())[0]) * 1000
-  await until(async () => (await now()) > Number(before) - 30_000)
+  await until(async () => (await now()) > before - 30_000)
   await ledger.extend(hold, { amount: 300, least: 10 })
   t.match(await ledger.holds.usedBy(caller.ref, hold.id), { state: 'open', used: used(60) })
-  t.ok(Number(await link.client.zscore(keys.holdLeases(caller.ref), hold.id)) > Number(before))
+  t.ok((await deadlineOf(link, caller.ref, hold.id)) > before)
 })
 
 t.test('while an account owes something, its streams get no more', async (t) => {
@@ -122,9 +124,8 @@ async function unrenewed(t: Test, tokens: number) {
   await reapingStarted(link)
   const scripts = createScripts({ library: ledgerScripts, link })
   const row = (hold: Hold) => link.client.hget(keys.holdRows(caller.ref), hold.id)
-  const until = (ms: number) => (hold: Hold) =>
-    link.client.zadd(keys.holdLeases(caller.ref), ms, hold.id)
-  const [end, keep] = [until(1), until(Number.MAX_SAFE_INTEGER)]
+  const until = (to: number) => (hold: Hold) => moveLeases(link, caller.ref, { to, of: [hold.id] })
+  const [end, keep] = [until(1), until(9_999_999_999_999)]
   return { ledger, caller, row, end, keep, admission: openAdmission({ scripts, leaseMs: 900 }) }
 }
 

@@ -9,6 +9,7 @@ import { createScripts } from '../../src/redis/scripts.ts'
 import {
   connectLink,
   makeAccount,
+  moveLeases,
   newHoldId,
   openAdmission,
   openLedger,
@@ -103,7 +104,7 @@ t.test('an admission reaps, and is refused', async (t) => {
   await topUp(ledger, caller, 1000)
   await ledger.admit(request(caller, 100))
   const [expired = ''] = await client.hkeys(keys.holdRows(ref))
-  await client.zadd(keys.holdLeases(ref), 1, expired)
+  await moveLeases({ client }, ref, { to: 1, of: [expired] })
   other.drop()
   await ledger.close(0)
   const scripts = createScripts({ link, library: ledgerScripts })
@@ -148,7 +149,7 @@ t.test('an account is closed, and its books are', async (t) => {
   const dead = openAdmission({ scripts, leaseMs })
   for (const _ of [1, 2]) {
     const { id } = await dead.admit(request(caller, 100))
-    await client.zadd(keys.holdLeases(ref), 1, id)
+    await moveLeases({ client }, ref, { to: 1, of: [id] })
   }
   await full()
   await ledger.closing.close(ref, true)

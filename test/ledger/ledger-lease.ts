@@ -9,7 +9,9 @@ import { accountKeys, keys } from '../../src/redis/keys.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
 import type { ScriptLink } from '../../src/redis/scripts.ts'
 import {
+  deadlineOf,
   makeAccount,
+  moveLeases,
   newHoldId,
   openAdmission,
   openFor,
@@ -19,8 +21,8 @@ import {
   spend,
   topUp,
   untilRow,
-  used,
   usageList,
+  used,
 } from '../fixtures/ledger.ts'
 import type { OpenOptions } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
@@ -192,11 +194,10 @@ t.test('6 a frozen gateway whose money went elsewhere stops its backend', async 
   // Sent in the same turn, before the timers of the frozen gateway. No stall ends this hold.
   const reaped = reapWith(link, leaseMs)(caller.ref)
   const admitted = openAdmission({ scripts, leaseMs }).admit(request(caller, 280, { holdId }))
-  const leases = keys.holdLeases(caller.ref)
-  const kept = link.client.zadd(leases, 'XX', 'CH', Number.MAX_SAFE_INTEGER, holdId)
+  const kept = moveLeases(link, caller.ref, { to: 9_999_999_999_999, of: [holdId] })
   await reaped
   t.equal((await admitted).amount, 280)
-  t.equal(await kept, 1)
+  await kept
   t.equal(await soon(stopped), 'insufficient_balance')
 })
 
@@ -213,8 +214,7 @@ t.test('while a gateway lives, its holds are renewed', async (t) => {
   const { link, ledger } = await open(t, { leaseMs: 30_000 })
   const caller = await makeAccount(link)
   const hold = await ledger.admit(request(caller, 0))
-  const deadline = async () =>
-    Number(await link.client.zscore(keys.holdLeases(caller.ref), hold.id))
+  const deadline = () => deadlineOf(link, caller.ref, hold.id)
   const first = await deadline()
   // If the new deadline were no later than now, this would take 30 s.
   await until(async () => (await deadline()) > first + 500)
@@ -229,7 +229,7 @@ t.test('a Redis that was just started reaps no hold before it can be renewed', a
   link.drop()
   await ledger.close(0)
   const next = await open(t, { on: own, leaseMs: 3000 })
-  await next.link.client.zadd(keys.holdLeases(caller.ref), 1, hold.id)
+  await moveLeases(next.link, caller.ref, { to: 1, of: [hold.id] })
   await until(async () => {
     const { reserved } = await next.ledger.balance(caller.ref)
     if (reserved === 40) return false

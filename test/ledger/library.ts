@@ -19,7 +19,6 @@ t.test('the keys that the scripts derive are those that keys.ts names', async (t
   const names = [
     keys.account(ref),
     keys.key(ref, hmac),
-    keys.holdLeases(ref),
     keys.holdRows(ref),
     keys.journal(ref),
     keys.settled(ref, hourOfHold(settled.id)),

@@ -7,10 +7,9 @@ import { plugins } from '../../src/gateway.ts'
 import { openLedger } from '../../src/ledger/open.ts'
 import { createLog } from '../../src/log.ts'
 import { createMetrics } from '../../src/metrics.ts'
-import { keys } from '../../src/redis/keys.ts'
 import { connect } from '../../src/redis/connect.ts'
 import { diskStore } from '../../src/store/disk.ts'
-import { makeAccount, request, topUp, used } from '../fixtures/ledger.ts'
+import { deadlineOf, makeAccount, request, topUp, used } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { tempDir } from '../fixtures/temp-dir.ts'
 
@@ -38,8 +37,7 @@ plugins: { metering: { lease: 90s } }
   await topUp(ledger, caller, 100)
   const hold = await ledger.admit(request(caller, 10))
   const [seconds] = await redis.client.time()
-  const leftS =
-    Number(await redis.client.zscore(keys.holdLeases(caller.ref), hold.id)) / 1000 - Number(seconds)
+  const leftS = (await deadlineOf(redis, caller.ref, hold.id)) / 1000 - Number(seconds)
   t.ok(leftS > 60 && leftS <= 91, `${leftS}`)
   await t.rejects(ledger.admit(request(caller, 10)), { code: 'concurrency_limit_exceeded' })
   await ledger.settle(hold, { ...used(5), implausible: 7 })

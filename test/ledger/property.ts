@@ -418,13 +418,11 @@ async function check(world: World, { client }: ScriptLink, ref: string) {
     .multi()
     .hgetall(keys.account(ref))
     .hgetall(keys.holdRows(ref))
-    .zcard(keys.holdLeases(ref))
     .xrange(keys.journal(ref), seen.cursor, '+')
     .exec()
-  const [account, open, leases, entries] = (replies ?? []).map(([, value]) => value) as [
+  const [account, open, entries] = (replies ?? []).map(([, value]) => value) as [
     Record<string, string>,
     Record<string, string>,
-    number,
     readonly JournalEntry[],
   ]
   const { granted, spent, reserved, owed, waived } = account
@@ -438,6 +436,7 @@ async function check(world: World, { client }: ScriptLink, ref: string) {
     if (life && amount > 0 && ceiling > life.granted)
       throw new Error(`opened again for ${ceiling} of ${life.granted}`)
   }
+  const holds = Object.values(open).map(parseHoldRow)
   const held = Object.values(open).reduce((sum, value) => sum + Number(value.split(' ')[0]), 0)
   const charged = [...seen.charged.values()].reduce((sum, charge) => sum + charge, 0)
   const left = parseAllowance(account.allowance)?.left ?? 0
@@ -457,9 +456,10 @@ async function check(world: World, { client }: ScriptLink, ref: string) {
     seen.owed < 0 && 'more was repaid than owed',
     seen.owed > 0 && available !== 0 && 'something is available and not taken by what is owed',
     Number(reserved ?? 0) !== held && 'reserved is not the sum of the open holds',
-    leases !== Object.keys(open).length && 'holds without lease or leases without hold',
-    Number(account[`open:key_${ref}`] ?? 0) !== leases &&
-      'the count of the open holds of the key is wrong',
+    ['open', `open:key_${ref}`].some((one) => Number(account[one] ?? 0) !== holds.length) &&
+      'a count of the open holds is wrong',
+    holds.some(({ deadlineMs }) => deadlineMs < Number(account.next_expiry ?? 0)) &&
+      'a lease ends before anybody looks',
     (world.credited.get(ref) ?? 0) + seen.given - charged !== seen.sum - seen.owed - seen.waived &&
       'top-ups and allowances less what was used are not the balance less what is owed and was waived',
   ].filter(Boolean)

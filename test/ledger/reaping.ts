@@ -3,16 +3,20 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { ledgerScripts } from '../../src/ledger/library.ts'
+import { sendOrder, settleOrder } from '../../src/ledger/orders.ts'
 import { reap } from '../../src/ledger/reaping.ts'
 import { accountKeys, keys } from '../../src/redis/keys.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
 import {
   connectLink,
+  deadlineOf,
+  moveLeases,
   newHoldId,
   openAdmission,
   openFor,
   reapingStarted,
   request,
+  used,
 } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
@@ -39,12 +43,13 @@ async function open(t: Test, tokens: number) {
   }
   const expire = async (count: number, used = 0) => {
     const ids = Array.from({ length: count }, () => newHoldId())
-    const row = `1 ${used} 7 0 ${used} key_${ref} m {}`
+    const row = `1 ${used} 7 0 ${used} key_${ref} m {} 0000000000001`
     const account = keys.account(ref)
     await link.client.hset(keys.holdRows(ref), Object.fromEntries(ids.map((id) => [id, row])))
-    await link.client.zadd(keys.holdLeases(ref), ...ids.flatMap((id) => [1, id]))
     await link.client.hincrby(account, 'reserved', count)
     await link.client.hincrby(account, `open:key_${ref}`, count)
+    await link.client.hincrby(account, 'open', count)
+    await link.client.hset(account, 'next_expiry', 0)
   }
   const openHolds = () => link.client.hlen(keys.holdRows(ref))
   const sound = async () => t.same((await opened.ledger.audit(ref)).differences, [], 'it adds up')
@@ -89,7 +94,7 @@ t.test(
   async (t) => {
     const { link, caller, ref, admission, flights, expire, openHolds } = await open(t, 1000)
     const looks = async () =>
-      Number(/zcount:calls=(\d+)/.exec(await link.client.info('commandstats'))?.[1] ?? 0)
+      Number(/hscan:calls=(\d+)/.exec(await link.client.info('commandstats'))?.[1] ?? 0)
     const before = await looks()
     await admission.identify(caller)
     t.equal(await looks(), before)
@@ -99,7 +104,7 @@ t.test(
     await link.client.hset(
       keys.holdRows(ref),
       (await link.client.hkeys(keys.holdRows(ref)))[0] ?? '',
-      `0 0 7 0 0 key_${ref} m {}`,
+      `0 0 7 0 0 key_${ref} m {} 0000000000001`,
     )
     await admission.identify(caller)
     t.same(flights.splice(0), ['identify', 'identify'])
@@ -207,4 +212,95 @@ t.test('an account that has no hold gets no row', async (t) => {
   await reap('nobody')
   const [account = ''] = accountKeys('nobody')
   t.equal(await link.client.exists(account), 0)
+})
+
+/** An account, and how often its rows were looked at. */
+async function openLooked(t: Test) {
+  const opened = await open(t, 100_000)
+  const { link, ref } = opened
+  const looks = async () =>
+    Number(/hscan:calls=(\d+)/.exec(await link.client.info('commandstats'))?.[1] ?? 0)
+  const field = async (name: string) => Number(await link.client.hget(keys.account(ref), name))
+  return { ...opened, looks, field }
+}
+
+t.test('while no lease can end, nobody looks at the holds', async (t) => {
+  const { link, caller, ref, looks, field, sound } = await openLooked(t)
+  const scripts = createScripts({ link, library: ledgerScripts })
+  const [long, short] = [60_000, 20_000].map((leaseMs) => openAdmission({ scripts, leaseMs }))
+  if (!long || !short) throw new Error('unreachable')
+  const hold = await long.admit(request(caller, 1))
+  const before = await looks()
+  for (let n = 0; n < 5; n++) await long.admit(request(caller, 1))
+  await t.rejects(long.admit(request(caller, 1e6, { min: 1e6 })), { code: 'insufficient_balance' })
+  t.equal(await looks(), before)
+  t.equal(await field('next_expiry'), await deadlineOf(link, ref, hold.id))
+  const brief = await short.admit(request(caller, 1))
+  t.equal(await field('next_expiry'), await deadlineOf(link, ref, brief.id), 'a shorter lease')
+  t.equal(await looks(), before)
+  t.equal(await field('open'), 7)
+  await sound()
+})
+
+t.test('who looks at many holds notes it, also when refused', async (t) => {
+  const { link, caller, ref, expire, looks, field, openHolds } = await openLooked(t)
+  await expire(1200)
+  const ids = await link.client.hkeys(keys.holdRows(ref))
+  const later = Date.now() + 3_600_000
+  await moveLeases(link, ref, { to: later, of: ids })
+  await link.client.hset(keys.account(ref), 'open', 3)
+  const scripts = createScripts({ link, library: ledgerScripts })
+  const admission = openAdmission({ scripts, leaseMs })
+  const before = await looks()
+  for (let n = 0; n < 9; n++)
+    await t.rejects(admission.admit(request(caller, 1e6, { min: 1e6 })), {
+      code: 'insufficient_balance',
+    })
+  t.ok((await looks()) - before <= 3, 'of five hundred rows each, once')
+  t.equal(await field('next_expiry'), later)
+  t.equal(await field('open'), 1200, 'a wrong count is mended')
+  await moveLeases(link, ref, { to: 1, of: ids.slice(700, 701) })
+  await admission.admit(request(caller, 1))
+  t.equal(await openHolds(), 1200, 'the one that had expired is found among all')
+  t.equal(await field('open'), 1200)
+})
+
+t.test("when Redis' clock has gone back, a renewed lease is still looked at in time", async (t) => {
+  const { link, caller, ref, field } = await openLooked(t)
+  const scripts = createScripts({ link, library: ledgerScripts })
+  const hold = await openAdmission({ scripts, leaseMs: 60_000 }).admit(request(caller, 1))
+  await link.client.hset(keys.account(ref), 'next_expiry', Date.now() + 3_600_000)
+  await scripts.run('checkpoint', accountKeys(ref), ['60000', `${hold.id} 0 0 0 0`])
+  t.equal(await field('next_expiry'), await deadlineOf(link, ref, hold.id))
+})
+
+t.test('holds of an earlier version keep their leases, and are reaped or settled', async (t) => {
+  const { link, caller, ref, reap, counts, openHolds, field, sound } = await openLooked(t)
+  const scripts = createScripts({ link, library: ledgerScripts })
+  const admission = openAdmission({ scripts, leaseMs })
+  const holds = [
+    await admission.admit(request(caller, 10)),
+    await admission.admit(request(caller, 10)),
+  ]
+  const leases = `{${ref}}:holds`
+  for (const { id } of holds) {
+    const row = (await link.client.hget(keys.holdRows(ref), id)) ?? ''
+    await link.client.hset(keys.holdRows(ref), id, row.slice(0, -14))
+    await link.client.zadd(leases, Date.now() + 3_600_000, id)
+  }
+  await link.client.hset(keys.account(ref), { next_expiry: 0, open: 0 })
+  await reap(ref)
+  t.equal(await openHolds(), 2)
+  const [dead, alive] = holds
+  if (!dead || !alive) throw new Error('unreachable')
+  await sendOrder(scripts, settleOrder(alive, used(4)))
+  t.same(await link.client.zrange(leases, '0', '-1'), [dead.id])
+  await link.client.zadd(leases, 1, dead.id)
+  await link.client.hset(keys.account(ref), 'next_expiry', 0)
+  await reap(ref)
+  t.same(counts, [1])
+  t.equal(await openHolds(), 0)
+  t.equal(await link.client.exists(leases), 0)
+  t.equal(await field('open'), 0)
+  await sound()
 })

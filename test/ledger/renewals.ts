@@ -16,6 +16,7 @@ import { openWindows, shortWindows } from '../fixtures/borders.ts'
 import {
   auditPlace,
   connectLink,
+  deadlineOf,
   makeAccount,
   newHoldId,
   openAdmission,
@@ -388,7 +389,7 @@ t.test('reaped after the border, a hold is paid by the window that it was made i
   const dying = openAdmission({ scripts, leaseMs: 1, windows, plans: () => plans })
   const hold = await dying.admit(request(caller, 100))
   await scripts.run('checkpoint', accountKeys(ref), ['1', `${hold.id} 40 7 0 5`])
-  const deadline = Number(await link.client.zscore(keys.holdLeases(ref), hold.id))
+  const deadline = await deadlineOf(link, ref, hold.id)
   await until(() => Date.now() > deadline + 1)
   await passBorder()
   await until(async () => (await ledger.balance(ref)).reserved === 0)

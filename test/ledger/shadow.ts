@@ -15,6 +15,7 @@ import {
   auditPlace,
   connectLink,
   makeAccount,
+  moveLeases,
   openAdmission,
   openFor,
   openLedger,
@@ -24,8 +25,8 @@ import {
   topUp,
   unlimited,
   untilRow,
-  used,
   usageList,
+  used,
 } from '../fixtures/ledger.ts'
 import type { TestAccount } from '../fixtures/ledger.ts'
 import { pick } from '../fixtures/pick.ts'
@@ -267,17 +268,12 @@ async function unrenewed(t: Test, tokens: number) {
   const checkpoint = async (id: string, charge: number) => {
     const line = `${id} ${charge} 7 0 ${charge}`
     await scripts.run('checkpoint', namesOf(caller), ['900', line])
-    await link.client.zadd(keys.holdLeases(caller.ref), 1, id)
+    await moveLeases(link, caller.ref, { to: 1, of: [id] })
   }
   return { ...opened, scripts, admission, checkpoint }
 }
 
-const namesOf = ({ ref }: TestAccount) => [
-  keys.account(ref),
-  keys.holdLeases(ref),
-  keys.holdRows(ref),
-  keys.journal(ref),
-]
+const namesOf = ({ ref }: TestAccount) => [keys.account(ref), keys.holdRows(ref), keys.journal(ref)]
 
 t.test("a killed gateway's hold of shadow mode becomes no debt, whoever reaps it", async (t) => {
   const { ledger, caller, admission, checkpoint, sums, entries, usage, differences } =
@@ -352,7 +348,7 @@ t.test('a hold that was reaped goes on with what is left, and is not stopped', a
   /** In one tick with the work that reaps, so that no checkpoint renews the lease in between. */
   const expired = async <T>(reaping: () => Promise<T>) => {
     const [, reaped] = await Promise.all([
-      link.client.zadd(keys.holdLeases(ref), 1, hold.id),
+      moveLeases(link, ref, { to: 1, of: [hold.id] }),
       reaping(),
     ])
     return reaped
@@ -378,8 +374,8 @@ t.test('a settlement of a hold that Redis forgot waives as well', async (t) => {
   const { ledger, link, caller, ref, sums, entries, differences } = await open(t, 30)
   const hold = await ledger.admit(shadow(caller, 30))
   const { client } = link
-  await client.del(keys.holdRows(ref), keys.holdLeases(ref))
-  await client.hset(keys.account(ref), { reserved: 0, [`open:${hold.fields.keyId}`]: 0 })
+  await client.del(keys.holdRows(ref))
+  await client.hset(keys.account(ref), { reserved: 0, open: 0, [`open:${hold.fields.keyId}`]: 0 })
   t.match(await ledger.settle(hold, used(80)), { charge: 80, owed: 0 })
   t.match((await entries()).slice(1), [{ type: 'charge', amount: -30, waived: 50 }])
   t.match(await sums(), { balance: 0, reserved: 0, owed: 0 })

@@ -9,7 +9,7 @@ const entry = (n: number, fields: object): JournalEntry => [
   `1795200000000-${n}`,
   Object.entries(fields).flat(),
 ]
-const nothing = { holdRows: {}, leases: 0 }
+const nothing = { holdRows: {} }
 
 t.test(
   'a journal of a hundred thousand wrong entries: all are counted, a hundred are kept',

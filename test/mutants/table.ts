@@ -95,8 +95,8 @@ export const mutants: readonly Mutant[] = [
   ]),
   lua(
     'extend',
-    "call('HSET', hold_rows, id, int(held + added) .. ' ' .. progress .. ' ' .. tail)",
-    "call('HSET', hold_rows, id, int(held + added) .. ' 0 0 0 0 ' .. tail)",
+    "row = int(held + added) .. ' ' .. progress .. ' ' .. tail",
+    "row = int(held + added) .. ' 0 0 0 0 ' .. tail",
     ['ledger/extending.ts', 'ledger/property.ts'],
   ),
   lua('extend', "if status == 'suspended' then return { 'account_suspended', now } end", '', [
@@ -104,13 +104,13 @@ export const mutants: readonly Mutant[] = [
   ]),
   lua(
     'extend',
-    "if reaped == '0' and has_expired(now, lease) then return { 'reap', now } end",
+    "if reaped == '0' and has_expired(account, now, lease) then return { 'reap', now } end",
     '',
     ['ledger/extending.ts'],
   ),
   lua(
     'extend',
-    "if added < missing and reaped == '1' and has_expired(now, lease) then return { 'reap', now } end",
+    "if added < missing and reaped == '1' and has_expired(account, now, lease) then return { 'reap', now } end",
     '',
     ['ledger/extending.ts'],
   ),
@@ -214,12 +214,7 @@ export const mutants: readonly Mutant[] = [
     'if key.minute ~= minute then key.requests = 0 end',
     limits,
   ),
-  lua(
-    'admit',
-    "elseif (concurrency and call('HLEN', hold_rows) + 1 > concurrency)",
-    'elseif false',
-    limits,
-  ),
+  lua('admit', 'elseif (concurrency and account.open + 1 > concurrency)', 'elseif false', limits),
   lua('settle', "if mark and string.sub(mark, 1, 1) == 's' then", 'if false then', wide),
   lua(
     'admit',
@@ -314,7 +309,7 @@ export const mutants: readonly Mutant[] = [
   lua('credit', "if of_hash ~= hash then return { 'idempotency_key_reused', now } end", '', [
     'ledger/credit.ts',
   ]),
-  lua('checkpoint', 'add_field(leases, deadline, id)', 'add_field(leases, now, id)', [
+  lua('checkpoint', 'local deadline = now + lease', 'local deadline = now', [
     'ledger/ledger-lease.ts',
   ]),
   lua('charges', 'account.spent = account.spent + paid', '', wide),
@@ -406,7 +401,7 @@ export const mutants: readonly Mutant[] = [
   sessionLua('withdraw', "if claim and call('GET', claim) == kept then", 'if false then'),
   sessionLua(
     'lost',
-    "if deadline and tonumber(deadline) > now then return { 'alive', now } end",
+    "if row_of_hold and (tonumber(string.sub(row_of_hold, -13)) or math.huge) > now then return { 'alive', now } end",
     '',
   ),
   sessionLua(

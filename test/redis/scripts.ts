@@ -77,8 +77,8 @@ t.test('while its slot is moved, a script does all or nothing', async (t) => {
   const admit = () => admission.admit(request(caller, 10))
   await sendOrder(scripts, settleOrder(await admit(), used(5)))
   const [held, expired] = [await admit(), await admit()]
-  await client.hset(keys.holdRows(ref), expired.id, `10 5 7 2 5 key_${ref} m {}`)
-  await client.zadd(keys.holdLeases(ref), 1, expired.id)
+  await client.hset(keys.holdRows(ref), expired.id, `10 5 7 2 5 key_${ref} m {} 0000000000001`)
+  await client.hset(keys.account(ref), 'next_expiry', 0)
   const names = [...accountKeys(ref), keys.key(ref, caller.hmac)]
   const attempts: Readonly<Record<string, () => Promise<Reply>>> = {
     settle: () => sendOrder(scripts, settleOrder(held, used(7))),
@@ -90,7 +90,7 @@ t.test('while its slot is moved, a script does all or nothing', async (t) => {
     Promise.all(all.map(async (name) => (await client.dumpBuffer(name))?.toString('latin1')))
   for (const [name, attempt] of Object.entries(attempts)) {
     // A reaping does not touch the key's row.
-    for (const gone of all.filter((gone) => name === 'settle' || gone !== names[4])) {
+    for (const gone of all.filter((gone) => name === 'settle' || gone !== names[3])) {
       const moved = await client.dumpBuffer(gone)
       await client.del(gone)
       const before = await contents()

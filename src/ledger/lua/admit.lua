@@ -1,7 +1,7 @@
 -- Purpose: makes a hold for a request, after all checks in one call: the key, the model, the limits, the money. A
 -- refused request does not count in the limits. In shadow mode, limits and money refuse nobody: a request that they
 -- would have refused gets a hold of what is available, and does not count in the limits either.
--- KEYS: account, hold leases, hold rows, journal, key
+-- KEYS: account, hold rows, journal, key
 -- ARGV: 1 `<lease ms> <reaped> <renewed>`; `reaped` and `renewed` are 1 if that was done for this request before this
 --         call, else 0;
 --       2 scope;
@@ -26,7 +26,7 @@
 --          invalid_parameter: even the fewest tokens exceed the lower token limit
 
 local MINUTE_MS = 60000
-local key_key = KEYS[5]
+local key_key = KEYS[4]
 local lease, reaped, renewed = match(ARGV[1], '^(%d+) (%d) (%d)$')
 local scope, model, tail, reopened_key, offer = ARGV[2], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local id, wanted, min, tokens, fewest, shares = match(ARGV[3], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
@@ -101,7 +101,7 @@ elseif mark and string.sub(mark, 1, 1) == 's' then
   denial = 'released'
 end
 if denial then return refuse(denial, '', 0, 0) end
-if reaped == '0' and has_expired(now, lease) then return { 'reap', now } end
+if reaped == '0' and has_expired(account, now, lease) then return { 'reap', now } end
 if renewed == '0' and not is_reopening and needs_renewal(account, offer, now) then return { 'renew', now } end
 local budgets = find_budgets(account, key, offer, now)
 if not budgets then return { 'windows', now } end
@@ -120,7 +120,7 @@ elseif (rpm and requests_used + 1 > rpm) or (key.rpm and key.requests + 1 > key.
   short, which = 'rate_limit_exceeded', 'requests'
 elseif (tpm and tokens_used + counted > tpm) or (key.tpm and key.tokens + counted > key.tpm) then
   short, which = 'rate_limit_exceeded', 'tokens'
-elseif (concurrency and call('HLEN', hold_rows) + 1 > concurrency)
+elseif (concurrency and account.open + 1 > concurrency)
   or (key.concurrency and open_of_key + 1 > key.concurrency) then
   short = 'concurrency_limit_exceeded'
 elseif available_to_all < min or (account.owed > 0 and wanted > 0) then
@@ -156,7 +156,7 @@ local charged = number(match(mark or '', '^r (%d+)'))
 if is_reopening then wanted = math.max(0, wanted - charged) end
 local amount = math.min(wanted, available, math.max(min, math.floor(available / shares)))
 -- The expired holds that are left may have what this one needs. But a hold that is open already keeps its amount.
-if reaped == '1' and outcome ~= 'kept' and has_expired(now, lease) then
+if reaped == '1' and outcome ~= 'kept' and has_expired(account, now, lease) then
   local may_help = short == 'insufficient_balance' or short == 'budget_exceeded'
     or short == 'concurrency_limit_exceeded'
   local gets_less = outcome ~= 'refused' and amount < wanted
@@ -166,14 +166,16 @@ if outcome == 'refused' then return refuse(short, which, available, renews_at) e
 if not is_reopening then touch_key(key_key, key, now) end
 
 take_budgets(account, budgets, amount)
+local deadline = now + tonumber(lease)
 local row = int(amount) .. ' 0 0 0 0 ' .. key.id .. ' ' .. with_hold_windows(tail, budgets, nil, 0)
-if call('HSETNX', hold_rows, id, row) == 0 then
+if call('HSETNX', hold_rows, id, with_deadline(row, deadline)) == 0 then
   local held = number(match(call('HGET', hold_rows, id), '^%d+'))
   return grant(held, charged, '', available + held)
 end
 
 account.reserved = account.reserved + amount
-local fields = { OPEN .. key.id, int(open_of_key + 1) }
+local fields = { 'open', int(account.open + 1), OPEN .. key.id, int(open_of_key + 1) }
+if deadline < account.next_expiry then add_field(fields, 'next_expiry', int(deadline)) end
 if outcome == 'granted' then
   requests_used, tokens_used = requests_used + 1, tokens_used + counted
   key.requests, key.tokens = key.requests + 1, key.tokens + counted
@@ -187,5 +189,4 @@ if outcome == 'granted' then
 end
 add_windows(account, fields)
 call('HSET', account_key, 'reserved', int(account.reserved), unpack(fields))
-call('ZADD', hold_leases, int(now + tonumber(lease)), id)
 return grant(amount, charged, outcome == 'excused' and short or '', available)

@@ -1,6 +1,6 @@
 -- Purpose: closes an account for ever, before its rows are deleted: it is suspended, nothing more can be credited to it
 -- or stored for it, and the operator can't change it. Its open holds still end. Calling it again has no further effect.
--- KEYS: account, hold leases, hold rows, journal
+-- KEYS: account, hold rows, journal
 -- ARGV: 1 lease ms; 2 '1' = also an account that has or owes tokens
 -- Reply: ok, now | reap, now: reap.lua has to be called first | account_not_found, now
 --      | account_not_empty, now, balance, reserved, owed
@@ -11,7 +11,7 @@ local now = now_ms()
 local account = read_account()
 account.allowance = read_allowance(account)
 if not account.id then return { 'account_not_found', now } end
-if has_expired(now, lease) then return { 'reap', now } end
+if has_expired(account, now, lease) then return { 'reap', now } end
 local balance = account.granted - account.spent
 local is_closed = call('HEXISTS', account_key, 'closed_at') == 1
 -- The rest of an allowance does not count as money of the account: nobody has paid for it.

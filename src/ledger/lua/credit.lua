@@ -1,7 +1,7 @@
 -- Purpose: makes a top-up, an adjustment or a refund, once for each idempotency id, and a top-up once for each payment.
 -- Never lets the balance fall below what is held. From the new tokens the account first pays what it owes, in a journal
 -- entry of its own. A refund takes from what was spent, all others change what was granted.
--- KEYS: account, hold leases, hold rows, journal, the answer that is stored for the idempotency id, payments
+-- KEYS: account, hold rows, journal, the answer that is stored for the idempotency id, payments
 -- ARGV: 1 amount, signed; 2 hash of the request; 3 type: topup | adjustment | refund; 4 meta;
 --       5 when the credit was first made, ms: one older than a day without a stored answer is refused as late;
 --       6 the payment's reference, or '';
@@ -12,7 +12,7 @@
 --      | reference_reused, now, entry id, amount | invalid_parameter, now
 --      | insufficient_balance, now, available, owed | more_than_spent, now, what was spent
 
-local answer_key, payments = KEYS[5], KEYS[6]
+local answer_key, payments = KEYS[4], KEYS[5]
 local amount, hash, kind, meta, first_made = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local reference, is_first = ARGV[6], ARGV[7] == '1'
 local is_refund = kind == 'refund'

@@ -1,6 +1,6 @@
 -- Purpose: makes an open hold larger for a stream that goes on, stores what it has used so far, and renews its lease.
 -- The call names the most that the hold shall have in all: so repeated calls never add more than that.
--- KEYS: account, hold leases, hold rows, journal, key
+-- KEYS: account, hold rows, journal, key
 -- ARGV: 1 `<lease ms> <reaped> <renewed>`, as in every call of an admission; nothing is renewed here;
 --       2 `<hold id> <charge> <prompt> <cached> <completion>`, as at a checkpoint;
 --       3 `<amount in all> <least> <shares>`: one call adds at most an equal share of what is available, or `least` if
@@ -10,7 +10,7 @@
 --      | reap, now: reap.lua has to be called first
 --      | windows, now: Redis' time is outside the window of ARGV 4 that is needed
 
-local key_key, windows = KEYS[5], ARGV[4]
+local key_key, windows = KEYS[4], ARGV[4]
 local lease, reaped = match(ARGV[1], '^(%d+) (%d)')
 local id, progress = match(ARGV[2], '^(%S+) (.+)$')
 local in_all, least, shares = match(ARGV[3], '^(%d+) (%d+) (%d+)$')
@@ -33,11 +33,11 @@ local now = now_ms()
 local account, status, budget = read_account('status', 'budget')
 account.budget = budget
 if not account.id then return { 'gone', now } end
-if reaped == '0' and has_expired(now, lease) then return { 'reap', now } end
+if reaped == '0' and has_expired(account, now, lease) then return { 'reap', now } end
 local row = call('HGET', hold_rows, id)
 if not row then return { 'gone', now } end
 if status == 'suspended' then return { 'account_suspended', now } end
-local held, tail = match(row, '^(%d+) %d+ %d+ %d+ %d+ (.*)$')
+local held, tail = match(row, '^(%d+) %d+ %d+ %d+ %d+ (.*) %d+$')
 held = number(held)
 local hold_windows = read_hold_windows(tail)
 -- The key's budget counts only if it counted at admission, and if its window still has the same length.
@@ -52,7 +52,7 @@ local available = math.min(available_of(account), budgets.left)
 local missing = math.max(0, in_all - charged - held)
 local added = math.min(missing, math.max(least, math.floor(available / shares)), available)
 -- The expired holds that are left may have what is missing.
-if added < missing and reaped == '1' and has_expired(now, lease) then return { 'reap', now } end
+if added < missing and reaped == '1' and has_expired(account, now, lease) then return { 'reap', now } end
 
 write_when_full()
 if added > 0 then
@@ -63,6 +63,6 @@ if added > 0 then
   add_windows(account, fields)
   call('HSET', account_key, 'reserved', int(account.reserved), unpack(fields))
 end
-call('HSET', hold_rows, id, int(held + added) .. ' ' .. progress .. ' ' .. tail)
-call('ZADD', hold_leases, int(now + tonumber(lease)), id)
+row = int(held + added) .. ' ' .. progress .. ' ' .. tail
+call('HSET', hold_rows, id, with_deadline(row, now + tonumber(lease)))
 return { 'ok', now, int(charged + held + added), int(available - added) }

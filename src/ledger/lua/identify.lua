@@ -1,7 +1,7 @@
 -- Purpose: checks a key, and reads what its account has, after one reaping at most. Or only looks at an account, for the
 -- operator, the account page or a key that was checked before: after all expired holds were reaped, and the allowance was
 -- brought up to date, unless the account is suspended.
--- KEYS: account, hold leases, hold rows, journal, key (a look may name the one whose budget is wanted)
+-- KEYS: account, hold rows, journal, key (a look may name the one whose budget is wanted)
 -- ARGV: 1 `<lease ms> <reaped> <renewed>`, as ARGV 1 of admit is; 2 scope, '' = any;
 --       3 for a look, the plan that the account was on, else ''; 4 for a look, the same as ARGV 8 of admit; '' for a
 --         caller, whose key is then checked
@@ -12,7 +12,7 @@
 --      | reap, now: reap.lua has to be called first | renew, now: renew.lua has to be called first
 --      | plan, now, actual | <error code>, now, account id, key id (an unknown key or account has neither)
 
-local key_key = KEYS[5]
+local key_key = KEYS[4]
 local lease, reaped, renewed = match(ARGV[1], '^(%d+) (%d) (%d)$')
 local scope, plan, offer = ARGV[2], ARGV[3], ARGV[4]
 local is_look = offer ~= ''
@@ -30,7 +30,7 @@ if refusal then return { refusal, now, account.id, key.id } end
 -- A caller waits for one reaping at most, and for none if nothing is reserved: the holds of free models are left to the next
 -- request that makes a hold. A look shows the account without any expired hold.
 local may_reap = is_look or (reaped == '0' and account.reserved > 0)
-if may_reap and has_expired(now, lease) then return { 'reap', now } end
+if may_reap and has_expired(account, now, lease) then return { 'reap', now } end
 if is_look and renewed == '0' and status ~= 'suspended' and needs_renewal(account, offer, now) then
   return { 'renew', now }
 end

@@ -14,7 +14,7 @@ local OPEN = 'open:'
 -- contain these quotes unescaped.
 local SHADOW = '"shadow":true'
 
-local account_key, hold_leases, hold_rows, journal = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local account_key, hold_rows, journal = KEYS[1], KEYS[2], KEYS[3]
 -- Only the script knows Redis' hour, so the script derives the keys of an hour from the account's key: with the same
 -- tag, all these keys lie in the same slot. While a Cluster moves this slot, it can refuse a derived key at any call.
 -- So the script reads each derived key before the first write: a refusal has then changed nothing. See
@@ -39,12 +39,29 @@ end
 
 -- Reads the account. Returns also the values of further fields that the caller names; false where there is none.
 local function read_account(...)
-  local found = call('HMGET', account_key, 'id', 'granted', 'spent', 'reserved', 'owed', 'allowance', ...)
+  local found = call('HMGET', account_key, 'id', 'granted', 'spent', 'reserved', 'owed', 'allowance', 'open',
+    'next_expiry', ...)
   local owed = number(found[5])
   return {
     id = found[1], granted = number(found[2]), spent = number(found[3]), reserved = number(found[4]),
-    owed = owed, owed_before = owed, allowance_text = found[6],
-  }, unpack(found, 7)
+    owed = owed, owed_before = owed, allowance_text = found[6], open = number(found[7]),
+    next_expiry = number(found[8]),
+  }, unpack(found, 9)
+end
+
+-- The row of an open hold is `<amount> <charge> <prompt> <cached> <completion> <key id> <model> <meta>` and the deadline of
+-- its lease, ms, in 13 digits. Gateways of earlier versions make rows that end with the meta, a JSON, and have the
+-- deadlines in the zset `old_leases`.
+local function with_deadline(row, deadline)
+  return format('%s %013d', row, deadline)
+end
+
+local function deadline_of(row)
+  return tonumber(string.sub(row, -13))
+end
+
+local function old_leases()
+  return tag .. 'holds'
 end
 
 local function available_of(account)

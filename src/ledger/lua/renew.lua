@@ -1,6 +1,6 @@
 -- Purpose: brings the allowance of an account up to date, when its window has ended by Redis' clock, or the account has
 -- another plan, or its plan gives none any more. An account that is suspended or unknown stays as it is.
--- KEYS: account, hold leases, hold rows, journal
+-- KEYS: account, hold rows, journal
 -- ARGV: 1 the plan that the account was on;
 --       2 `<tokens> <every> <1 = the rest of the last one stays>` of its allowance, or `- - 0`, and then
 --         `<start> <end>` of the day, the week and the month, in ms

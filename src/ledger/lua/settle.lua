@@ -1,14 +1,14 @@
 -- Purpose: charges a hold exactly once, even if the call is repeated, lost, or follows a reaping. The rest of the hold
 -- goes back, first to what the account owes. What was used is charged in full: the account owes what it cannot pay now,
 -- unless the meta says that the hold was made in shadow mode: then that is waived.
--- KEYS: account, hold leases, hold rows, journal, key
+-- KEYS: account, hold rows, journal, key
 -- ARGV: 1 `<hold id> <total charge> <prompt> <cached> <completion> <tokens counted for the limit at admission>
 --       <their minute> <implausible> <1 = its key had limits of its own>`;
 --       2 `<key id> <model percent-encoded>`; 3 flags: e estimated, c cut; 4 meta
 -- Reply: ok, now, charge, owed of it, balance, 1 = it was settled before, waived of it or 0 if it was settled before
 --      | late, now | account_not_found, now
 
-local key_key, flags, meta = KEYS[5], ARGV[3], ARGV[4]
+local key_key, flags, meta = KEYS[4], ARGV[3], ARGV[4]
 local id, total, prompt, cached, completion, estimate, minute, implausible, had_limits =
   match(ARGV[1], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d)$')
 local key_id, model = match(ARGV[2], '^(%S+) (%S+)$')
@@ -88,8 +88,12 @@ end
 if not is_own_hour or not kept then call('EXPIRE', settled, MARK_SECONDS) end
 local fields = {}
 if row then
-  call('ZREM', hold_leases, id)
   fields = { OPEN .. key_id, int(number(open_of_key) - 1) }
+  if deadline_of(row) then
+    add_field(fields, 'open', int(math.max(0, account.open - 1)))
+  else
+    call('ZREM', old_leases(), id)
+  end
 end
 write_charge(charge)
 write_usage(usage_hour, usage_day, charge)

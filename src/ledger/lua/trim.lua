@@ -1,5 +1,5 @@
 -- Purpose: removes from the journal the entries that the archive has, and keeps their sums, so that audits stay exact.
--- KEYS: account, hold leases, hold rows, journal
+-- KEYS: account, hold rows, journal
 -- ARGV: 1 first id, 2 last id, 3 count of the entries that were archived
 -- Reply: ok, now, how many were taken out | mismatch, now, how many there are
 

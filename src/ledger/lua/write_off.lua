@@ -1,6 +1,6 @@
 -- Purpose: ends the books of a closed account, once no hold of it is open: one adjustment takes what it has, or pays
 -- what it owes. After this, nothing is charged to it any more. Calling it again has no further effect.
--- KEYS: account, hold leases, hold rows, journal
+-- KEYS: account, hold rows, journal
 -- ARGV: 1 lease ms; 2 meta of the adjustment
 -- Reply: ok, now | reap, now: reap.lua has to be called first
 --      | account_not_found, now: there is none, or it is not closed | held, now, how many holds are open
@@ -9,10 +9,10 @@ local lease, meta = ARGV[1], ARGV[2]
 
 local now = now_ms()
 if call('HEXISTS', account_key, 'closed_at') == 0 then return { 'account_not_found', now } end
-if has_expired(now, lease) then return { 'reap', now } end
+local account = read_account()
+if has_expired(account, now, lease) then return { 'reap', now } end
 local open = call('HLEN', hold_rows)
 if open > 0 then return { 'held', now, open } end
-local account = read_account()
 account.allowance = read_allowance(account)
 
 -- A deletion makes room, so it goes on when Redis' memory is full.

@@ -1,11 +1,11 @@
 -- Purpose: ends a message whose owner is gone, with the words of its frames; any gateway may do so.
--- KEYS: stream, frames, session, message ids, messages, storage, hold leases
+-- KEYS: stream, frames, session, message ids, messages, storage, hold rows
 -- ARGV: 1 `<hold> <seq that its frames had reached> <lease, ms> <silence that counts, ms>`;
 --       2 the terminal without its id line; 3 `<message id> <now, s> <ms that frames are kept> <retention, s>`;
 --       4 the message's final row, or '' where Redis has no row of it (it was deleted)
 -- Reply: ok, now | alive, now | ended, now | again, now: the stream has changed since it was read
 
-local stream, frames, session, ids, messages, storage, hold_leases =
+local stream, frames, session, ids, messages, storage, hold_rows =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local hold, reached, lease_ms, silence_ms = match(ARGV[1], '^(%S+) (%d+) (%d+) (%d+)$')
 local data, row = ARGV[2], ARGV[4]
@@ -18,8 +18,9 @@ if ended then return { 'ended', now } end
 -- Without a stream and a row: since the row was read, the owner has withdrawn the message, or a client has deleted the
 -- session.
 if not owner and call('HEXISTS', messages, message) == 0 then return { 'ended', now } end
-local deadline = call('ZSCORE', hold_leases, hold)
-if deadline and tonumber(deadline) > now then return { 'alive', now } end
+-- The row of a hold ends with its lease's deadline, unless a gateway of an earlier version made it.
+local row_of_hold = call('HGET', hold_rows, hold)
+if row_of_hold and (tonumber(string.sub(row_of_hold, -13)) or math.huge) > now then return { 'alive', now } end
 -- The hold may be gone while the owner lives: an owner settles its hold just before it finishes the message.
 local silent_ms = now - number(touched)
 if silent_ms < tonumber(silence_ms) then return { 'alive', now } end

@@ -191,7 +191,7 @@ export class StreamRows {
     { reached, terminal, row }: { reached: number; terminal: string; row: string },
   ): Promise<boolean> {
     const { leaseMs } = this.#options
-    const names = [...this.#rowNames(owned), keys.holdLeases(owned.ref)]
+    const names = [...this.#rowNames(owned), keys.holdRows(owned.ref)]
     const head = `${owned.hold} ${reached} ${leaseMs} ${Math.min(leaseMs, mostSilenceMs)}`
     const words = [head, toBytes(terminal), this.#keptWords(owned), row]
     const { word } = await this.#run('lost', names, words)

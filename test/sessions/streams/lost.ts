@@ -30,7 +30,7 @@ async function open(t: Test, setup: Setup = {}) {
 t.test('it ends incomplete, with the words of its frames and its last checkpoint', async (t) => {
   const { lost, startGone, row, redis, ref, rows } = await open(t)
   const owned = await startGone(['Grü', 'ße', '\n\nid: '])
-  await redis.hset(keys.holdRows(ref), owned.hold, '400 25 7 3 18 hash key m')
+  await redis.hset(keys.holdRows(ref), owned.hold, '400 25 7 3 18 hash key m 0000000000001')
   t.equal(await lost.finish(owned), true)
   t.match(await row(owned), {
     status: 'incomplete',
@@ -102,12 +102,12 @@ t.test(
 )
 
 t.test('an owner that lives, or was heard of recently, is left alone', async (t) => {
-  const { lost, start, startGone, rows, redis, ref, row } = await open(t)
+  const { lost, start, startGone, rows, redis, ref, row, lease } = await open(t)
   const owned = await startGone(['a'])
-  await redis.zadd(keys.holdLeases(ref), Date.now() + 60_000, owned.hold)
+  await lease(owned.hold, Date.now() + 60_000)
   t.equal(await lost.finish(owned), false)
   const fresh = await start()
-  await redis.zrem(keys.holdLeases(ref), fresh.hold)
+  await redis.hdel(keys.holdRows(ref), fresh.hold)
   await redis.hset(keys.stream(ref, fresh.message), 'touched', Date.now() + 60_000)
   t.equal(await lost.finish(fresh), false)
   t.match(await row(owned), { status: 'in_progress' })
@@ -115,9 +115,9 @@ t.test('an owner that lives, or was heard of recently, is left alone', async (t)
 })
 
 t.test('a clock that is behind does not delay the end', async (t) => {
-  const { lost, startGone, row, redis, ref } = await open(t)
+  const { lost, startGone, row, lease } = await open(t)
   const owned = await startGone()
-  await redis.zadd(keys.holdLeases(ref), Date.now() - 2000, owned.hold)
+  await lease(owned.hold, Date.now() - 2000)
   mock.timers.enable({ apis: ['Date'], now: Date.now() - 3_600_000 })
   t.teardown(() => mock.timers.reset())
   t.equal(await lost.finish(owned), true)

@@ -221,7 +221,7 @@ t.test('a forgotten stream of a dead owner is ended, with its frames left', asyn
   const frames = framesOf(message, ['1', '2', '3'])
   for (const [first, text] of frames.entries()) await rows.append(owned, { first, count: 1, text })
   await redis.del(keys.stream(ref, message))
-  await redis.zrem(keys.holdLeases(ref), owned.hold)
+  await redis.hdel(keys.holdRows(ref), owned.hold)
   const end = { reached: 0, terminal: 'data: {}\n\n', row: done(message) }
   t.equal(await rows.finishLost(owned, end), true)
   t.match(await row(owned), { status: 'completed' })
@@ -356,7 +356,6 @@ t.test('a withdrawn send leaves no key but its session, which is free again', as
     (await redis.keys('*')).toSorted(),
     [
       keys.holdRows(ref),
-      keys.holdLeases(ref),
       keys.session(ref, session),
       keys.sessions(ref),
       keys.storage(ref),
@@ -391,22 +390,21 @@ t.test('an owner hears of a cancel at each append; what has ended is not cancell
 
 t.test('an owner is gone when its hold is, and it has been silent; not before', async (t) => {
   const opened = await openStreams(t, { leaseMs: 1000 })
-  const { rows, start, redis, ref, row, silence } = opened
+  const { rows, start, redis, ref, row, silence, lease } = opened
   // Shortly after a start of Redis, no owner counts as gone.
   await until(async () => !(await redis.info('server')).includes('uptime_in_seconds:0'))
   const owned = await start()
   const end = { reached: 0, terminal: 'data: {}\n\n', row: done(owned.message) }
-  const holds = keys.holdLeases(ref)
-  await redis.zrem(keys.holdLeases(ref), owned.hold)
+  await redis.hdel(keys.holdRows(ref), owned.hold)
   const touchedMs = Number(await redis.hget(keys.stream(ref, owned.message), 'touched'))
   t.ok(Math.abs(Date.now() - touchedMs) < 60_000)
   // The owner was heard of just now, even for a slow machine.
   await redis.hset(keys.stream(ref, owned.message), 'touched', Date.now() + 60_000)
   t.equal(await rows.finishLost(owned, end), false, 'it was heard of just now')
   await silence(owned)
-  await redis.zadd(holds, Date.now() + 60_000, owned.hold)
+  await lease(owned.hold, Date.now() + 60_000)
   t.equal(await rows.finishLost(owned, end), false, 'its lease stands')
-  await redis.zadd(holds, Date.now() - 1, owned.hold)
+  await lease(owned.hold, Date.now() - 1)
   const young = await openStreams(t, { server: opened.server, leaseMs: 3_600_000 })
   t.equal(await young.rows.finishLost(owned, end), false, 'after a start nobody could renew')
   t.equal(await rows.finishLost(owned, { ...end, reached: 1 }), false, 'it has moved')
