@@ -19,6 +19,9 @@ local now = now_ms()
 local row = call('HGET', hold_rows, id)
 -- The row knows the key. A release order, which undoes an admission whose reply was lost, has '-' for it.
 if row then key_id = match(row, '^%d+ %d+ %d+ %d+ %d+ (%S+)') end
+local is_old = row and not deadline_of(row)
+-- Only because a derived key has to be read before the first write.
+if is_old then call('ZSCORE', old_leases(), id) end
 local account, last_minute, tokens, open_of_key = read_account('minute', 'tokens', OPEN .. key_id)
 account.allowance = read_allowance(account)
 if not account.id then return { 'account_not_found', now } end
@@ -89,10 +92,10 @@ if not is_own_hour or not kept then call('EXPIRE', settled, MARK_SECONDS) end
 local fields = {}
 if row then
   fields = { OPEN .. key_id, int(number(open_of_key) - 1) }
-  if deadline_of(row) then
-    add_field(fields, 'open', int(math.max(0, account.open - 1)))
-  else
+  if is_old then
     call('ZREM', old_leases(), id)
+  else
+    add_field(fields, 'open', int(math.max(0, account.open - 1)))
   end
 end
 write_charge(charge)
