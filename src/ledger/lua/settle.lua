@@ -26,8 +26,7 @@ local account, last_minute, tokens, open_of_key = read_account('minute', 'tokens
 account.allowance = read_allowance(account)
 if not account.id then return { 'account_not_found', now } end
 local settled = settled_of(id)
-local mark, waived, counted_before, kept =
-  unpack(call('HMGET', settled, id, waived_field(id), counted_field(id), 'kept'))
+local mark, kept = unpack(call('HMGET', settled, id, 'kept'))
 if mark and string.sub(mark, 1, 1) == 's' then
   local charge, owed = match(mark, '^s (%d+) (%d+)$')
   return { 'ok', now, charge, owed, int(account.granted - account.spent), 1, '0' }
@@ -35,6 +34,11 @@ end
 if not row and not mark and now - made_at(id) > DAY_MS then return { 'late', now } end
 -- The books of a deleted account are closed.
 if not row and call('HEXISTS', account_key, 'written_off') == 1 then return { 'late', now } end
+
+local waived, counted_before
+if mark then
+  waived, counted_before = unpack(call('HMGET', settled, waived_field(id), counted_field(id)))
+end
 
 -- What the key's own limits have counted and, without a row, its budget: most settlements need neither.
 local key_minute, key_tokens, key_budget, key_budget_of
