@@ -14,7 +14,7 @@ import {
   parseTransactionQuery,
   transactionQuery,
 } from './transaction-query.ts'
-import { parseUsageQuery, usageQuery } from './usage.ts'
+import { parseUsageQuery, usageQuery } from './usage-query.ts'
 import { parseUsageOfAllQuery, usageOfAllQuery } from './usage-of-all.ts'
 
 /** The parameters of the queries, for their routes. */

@@ -1,31 +1,14 @@
-// Usage sums for charts and books, for each hour or day, by model or by key, as settle.lua and the reaping counted them;
-// and the query of GET …/usage, for a customer's and for the operator's routes alike.
+// Usage sums for charts and books, for each hour or day, by model or by key, as settle.lua and the reaping counted them.
 
 import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
 import type { List } from '../http/page.ts'
-import { oneOf, parseSeconds } from '../http/query.ts'
-import { invalid, invalidParameter } from '../http/refusals.ts'
 import { keys } from '../redis/keys.ts'
 import { FairTurns } from '../sharing/fair-turns.ts'
 import { fromWords, noTokens } from '../tokens/token-counts.ts'
 import type { TokenCounts } from '../tokens/token-counts.ts'
-import { parseOrigin } from './transaction-query.ts'
-
-export interface UsageQuery extends UsageFilter {
-  readonly groupBy?: 'model' | 'key'
-}
-
-export interface UsageFilter {
-  /** Unix seconds. All buckets that overlap [from, to) count, each as a whole. */
-  readonly from: number
-  readonly to: number
-  readonly bucket: 'hour' | 'day'
-  /** Model id as configured. */
-  readonly model?: string
-  /** Id of a key. */
-  readonly key?: string
-}
+import { bucketsOf, secondsOf } from './usage-query.ts'
+import type { UsageQuery } from './usage-query.ts'
 
 export interface UsageRow {
   readonly object: 'billing.usage'
@@ -47,41 +30,6 @@ export interface UsageRow {
 
 /** Always the whole list: its rows have no ids to use as a cursor. */
 export type UsageList = List<UsageRow>
-
-const secondsOf = { hour: 3600, day: 86_400 } as const
-const maxBuckets = 1000
-
-const usageFilters = ['from', 'to', 'bucket', 'model', 'key'] as const
-
-/** The parameters of the query, for its routes. */
-export const usageQuery = [...usageFilters, 'group_by'] as const
-
-/** `?from&to&bucket=hour|day&group_by=model|key&model&key`, Unix seconds; the last 24 hours by default. */
-export function parseUsageQuery(query: URLSearchParams): UsageQuery {
-  const groupBy = oneOf(query, 'group_by', ['model', 'key'])
-  return { ...parseUsageFilter(query), groupBy }
-}
-
-export function parseUsageFilter(query: URLSearchParams): UsageFilter {
-  // `to` is excluded, and this second must count.
-  const to = parseSeconds(query, 'to') ?? Math.floor(Date.now() / 1000) + 1
-  const from = parseSeconds(query, 'from') ?? Math.max(0, to - secondsOf.day)
-  const bucket = oneOf(query, 'bucket', ['hour', 'day']) ?? 'hour'
-  if (from > to) throw invalid('from', 'must not be after "to"')
-  return { from, to, bucket, ...parseOrigin(query) }
-}
-
-/** The buckets of a query, as numbers of whole hours or days. Throws where there are too many. */
-export function bucketsOf({ from, to, bucket }: UsageFilter): readonly number[] {
-  const seconds = secondsOf[bucket]
-  const first = Math.floor(from / seconds)
-  const count = Math.ceil(to / seconds) - first
-  if (count > maxBuckets) {
-    const message = `That is more than ${maxBuckets} buckets. Ask for a shorter time or for bucket=day.`
-    throw invalidParameter('from', message)
-  }
-  return Array.from({ length: Math.max(0, count) }, (_, i) => first + i)
-}
 
 export interface UsageReading {
   /** Whose turn it takes: the account's by default. */
