@@ -66,12 +66,12 @@ export async function* readPiecesOfAll(
 const isPaged = ({ groupBy }: UsageOfAllQuery) => groupBy === 'account' || groupBy === 'key'
 
 const accountsOfPiece = 100
-/** Hashes of sums that one page reads at most, if it has more than one account. */
-const mostReads = 2000
+/** Buckets that one page reads at most, if it has more than one account. */
+const mostBuckets = 2000
 
 async function readPage(redis: Redis, query: UsageOfAllQuery): Promise<UsageList> {
   const buckets = Math.max(1, bucketsOf(query).length)
-  const limit = Math.max(1, Math.min(query.limit, Math.floor(mostReads / buckets)))
+  const limit = Math.max(1, Math.min(query.limit, Math.floor(mostBuckets / buckets)))
   const { accounts, hasMore } = await readAccounts(redis, query.after, limit)
   const data: UsageRow[] = []
   for (const account of accounts)

@@ -8,7 +8,7 @@ import { FairTurns } from '../sharing/fair-turns.ts'
 import { fromWords, noTokens } from '../tokens/token-counts.ts'
 import type { TokenCounts } from '../tokens/token-counts.ts'
 import { bucketsOf, secondsOf } from './usage-query.ts'
-import type { UsageQuery } from './usage-query.ts'
+import type { UsageFilter, UsageQuery } from './usage-query.ts'
 
 export interface UsageRow {
   readonly object: 'billing.usage'
@@ -82,33 +82,61 @@ const reads = new FairTurns(readsAtOnce)
 /** So many fields are read at a time; each is about a microsecond of work, here and in Redis. A bucket has one for each model and key, and is read whole. */
 const pieceFields = 2000
 
+/** The oldest first. What is settled meanwhile is counted once or not at all, whatever moves from a day to its hours. */
 export async function* readSums(
   redis: Redis,
   ref: string,
   query: UsageQuery,
 ): AsyncGenerator<BucketSums> {
+  const read = bucketReader(redis, ref)
   const numbers = bucketsOf(query)
-  const key = query.bucket === 'hour' ? keys.usageHour : keys.usageDay
-  const names = numbers.map((number) => key(ref, number))
-  const sizes = await reads.run(ref, () =>
-    asked(Promise.all(names.map((name) => redis.hlen(name)))),
-  )
-  for (const piece of piecesOf(sizes)) {
-    const read = () => Promise.all(piece.map((at) => redis.hgetall(names[at] ?? '')))
-    const found = await reads.run(ref, () => asked(read()))
-    for (const [i, at] of piece.entries()) {
-      const sums = groupsIn(found[i] ?? {}, query)
-      if (sums.size > 0) yield { number: numbers[at] ?? 0, sums }
+  if (query.bucket === 'day') {
+    for await (const days of read('day', numbers)) yield* sumsOf(days, query)
+    return
+  }
+  // Before its hours, because usage.lua moves sums from a day to them.
+  for await (const days of read('day', [...new Set(numbers.map(dayOf))])) {
+    const running = runningIn(days)
+    const isUsed = new Map(days.map(([day, fields]) => [day, Object.keys(fields).length > 0]))
+    const hours = numbers.filter((hour) => isUsed.get(dayOf(hour)))
+    for await (const piece of read('hour', hours))
+      yield* sumsOf(
+        piece.flatMap((hour) => withRunning(hour, running)),
+        query,
+      )
+  }
+}
+
+const dayOf = (hour: number) => Math.floor(hour / 24)
+
+type SumFields = Readonly<Record<string, string>>
+type Bucket = readonly [number: number, fields: SumFields]
+
+/** Reads the hashes of buckets, in pieces. */
+function bucketReader(redis: Redis, ref: string) {
+  return async function* (
+    bucket: UsageFilter['bucket'],
+    numbers: readonly number[],
+  ): AsyncGenerator<readonly Bucket[]> {
+    const key = bucket === 'hour' ? keys.usageHour : keys.usageDay
+    const names = numbers.map((number) => key(ref, number))
+    const sizes = await reads.run(ref, () =>
+      asked(Promise.all(names.map((name) => redis.hlen(name)))),
+    )
+    const fieldsOf = async (at: number): Promise<SumFields> =>
+      sizes[at] === 0 ? {} : redis.hgetall(names[at] ?? '')
+    for (const piece of piecesOf(sizes)) {
+      const found = await reads.run(ref, () => asked(Promise.all(piece.map(fieldsOf))))
+      yield piece.map((at, i) => [numbers[at] ?? 0, found[i] ?? {}] as const)
     }
   }
 }
 
-/** The places of the buckets that have something, in pieces that are read together. */
+/** The places of the buckets, in pieces that are read together. */
 function piecesOf(sizes: readonly number[]): readonly (readonly number[])[] {
   const pieces: number[][] = []
   let fields = Infinity
   for (const [at, size] of sizes.entries()) {
-    if (size === 0) continue
     if (fields + size > pieceFields) {
       pieces.push([])
       fields = 0
@@ -117,6 +145,41 @@ function piecesOf(sizes: readonly number[]): readonly (readonly number[])[] {
     fields += size
   }
   return pieces
+}
+
+/** What the hashes of days have of hours, by hour. */
+function runningIn(days: readonly Bucket[]): ReadonlyMap<number, SumFields> {
+  const found = new Map<number, Record<string, string>>()
+  for (const [field, value] of days.flatMap(([, fields]) => Object.entries(fields))) {
+    const words = value.split(' ')
+    if (words.length <= sixWords) continue
+    const hour = Number(words[sixWords])
+    const running = found.get(hour) ?? {}
+    found.set(hour, running)
+    running[field] = words.slice(0, sixWords).join(' ')
+  }
+  return found
+}
+
+const shownHours = 35 * 24
+
+/** What the day has of an hour takes the place of what has moved. */
+function withRunning(
+  [hour, fields]: Bucket,
+  running: ReadonlyMap<number, SumFields>,
+): readonly Bucket[] {
+  const rest = running.get(hour)
+  if (!rest) return [[hour, fields]]
+  // The day keeps its part for longer than the hour's own hash lives: later, the sums would lack the rest.
+  const isShown = hour > Date.now() / 3_600_000 - shownHours
+  return isShown ? [[hour, { ...fields, ...rest }]] : []
+}
+
+function* sumsOf(buckets: readonly Bucket[], query: UsageQuery): Generator<BucketSums> {
+  for (const [number, fields] of buckets) {
+    const sums = groupsIn(fields, query)
+    if (sums.size > 0) yield { number, sums }
+  }
 }
 
 export interface UsageSums extends TokenCounts {
@@ -128,12 +191,12 @@ export interface UsageSums extends TokenCounts {
 export const noUsage: UsageSums = { requests: 0, ...noTokens, cost: 0, waived: 0 }
 
 function groupsIn(
-  fields: Readonly<Record<string, string>>,
+  fields: SumFields,
   { groupBy, ...filter }: UsageQuery,
 ): ReadonlyMap<string, UsageSums> {
   const groups = new Map<string, UsageSums>()
   for (const [field, value] of Object.entries(fields)) {
-    // `<model>|<key id>`, or `<model>|<key id>|waived` for the part that was waived.
+    // `<model>|<key id>|all`; of gateways from before, `<model>|<key id>` and, for what was waived, `…|waived`.
     const [encoded = '', key = ''] = field.split('|')
     const model = decodeURIComponent(encoded)
     if (filter.model !== undefined && filter.model !== model) continue
@@ -172,9 +235,16 @@ export function rowsOf(
     }))
 }
 
-/** `<requests> <prompt> <cached> <completion> <cost>`; what was waived is the sixth word of a field of its own. */
+const sixWords = 6
+
+/** `<requests> <prompt> <cached> <completion> <cost> <waived>`, and of a day an hour and six words more. */
 function sumsIn(value: string): UsageSums {
-  const [requests, ...words] = value.split(' ')
+  const words = value.split(' ')
+  const sums = sumsOfWords(words)
+  return words.length > sixWords ? addUsage(sums, sumsOfWords(words.slice(sixWords + 1))) : sums
+}
+
+function sumsOfWords([requests, ...words]: readonly string[]): UsageSums {
   const [cost = 0, waived = 0] = words.slice(3)
   const counts = { requests: Number(requests), ...fromWords(words) }
   return { ...counts, cost: Number(cost), waived: Number(waived) }

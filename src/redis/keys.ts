@@ -22,9 +22,9 @@ export const keys = {
   payments: (ref: string) => `{${ref}}:payments`,
   /** stream: one entry for each change of the balance */
   journal: (ref: string) => `{${ref}}:journal`,
-  /** hash: the sums of an hour, by model and key; EXPIRE 35 d */
+  /** hash: `<model>|<key id>|all` → the sums of an hour, in six words, but while `usageDay` has the hour; `<model>|<key id>` and `<model>|<key id>|waived`, what earlier gateways have counted beside it; EXPIRE 36 d, theirs 35 */
   usageHour: (ref: string, hour: number) => `{${ref}}:usage:h${hour}`,
-  /** hash: the same sums of a day; EXPIRE 400 d */
+  /** hash: `<model>|<key id>|all` → the six words of the hour in which it was last written, that hour, and the six words of the day's other hours; fields of earlier gateways; EXPIRE 400 d */
   usageDay: (ref: string, day: number) => `{${ref}}:usage:d${day}`,
   /** zset, all scores 0: session ids, so lexicographic order is creation order */
   sessions: (ref: string) => `{${ref}}:sessions`,

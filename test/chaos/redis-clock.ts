@@ -1,7 +1,9 @@
 // The clock of Redis jumps by an hour, forwards and backwards, under load of requests and streams. All leases seem to
-// have ended, or to last for an hour more: holds are reaped too early and opened again, and each is charged once.
+// have ended, or to last for an hour more: holds are reaped too early and opened again, and each is charged once. The
+// sums of usage by hours and by days have each charge once, too.
 
 import t from 'tap'
+import type { UsageList } from '../../src/ledger/usage.ts'
 import { keys } from '../../src/redis/keys.ts'
 import { startBackend } from '../fixtures/backend.ts'
 import { chat } from '../fixtures/backend-model.ts'
@@ -25,11 +27,20 @@ const setup = { redis, redisUrl: `unix://${clock.socket}`, yaml: outputOnly(back
 const gateways = [await startGateway(t, setup), await startGateway(t, setup)] as const
 const [one, other] = gateways
 
+/** What all accounts have used, in hours or days. */
+async function costBy(bucket: 'hour' | 'day'): Promise<number> {
+  const now = Math.floor(Date.now() / 1000)
+  const query = `usage?bucket=${bucket}&from=${now - 3 * hour}&to=${now + 24 * hour}`
+  const { data } = (await (await one.admin('GET', query)).json()) as UsageList
+  return data.reduce((sum, { cost }) => sum + cost, 0)
+}
+
 t.test('it jumps by an hour and back, both ways', async (t) => {
+  const accounts = await accountsFor(one, 8)
   const { strange } = await breakUnderLoad(t, {
     gateways,
     backend,
-    accounts: await accountsFor(one, 8),
+    accounts,
     async breakIt(soFar) {
       for (const seconds of [hour, 0, -hour, 0]) {
         await clock.set(seconds)
@@ -39,6 +50,9 @@ t.test('it jumps by an hour and back, both ways', async (t) => {
     },
   })
   t.same(strange, [])
+  const balances = await Promise.all(accounts.map((account) => balanceOf(other, account)))
+  const spent = balances.reduce((sum, balance) => sum + balance.spent, 0)
+  t.same([await costBy('hour'), await costBy('day')], [spent, spent])
   await useSessionsAndFiles(t, one, (await other.account(10_000)).key)
 })
 
@@ -47,6 +61,7 @@ const reaped = () => metricOf(other, 'tollgate_holds_reaped_total ')
 t.test('streams that run while it jumps are reaped by others, and go on', async (t) => {
   const account = await one.account(1000)
   const before = backend.served.completion
+  const costBefore = await costBy('hour')
   const gates = Array.from({ length: 10 }, () => new Gate())
   const streams: Reading[] = []
   for (const gate of gates) {
@@ -76,5 +91,7 @@ t.test('streams that run while it jumps are reaped by others, and go on', async 
   const { balance } = await balanceOf(other, account)
   t.equal(1000 - balance, backend.served.completion - before)
   t.equal(1000 - balance, 80)
+  const cost = costBefore + 80
+  t.same([await costBy('hour'), await costBy('day')], [cost, cost])
   t.same(await differencesOf(one), [])
 })

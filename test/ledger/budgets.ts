@@ -472,7 +472,7 @@ t.test('a text of a client cannot say what its hold counts in', async (t) => {
 })
 
 t.test(
-  'a request without budgets, allowance and limits has 20 commands in Redis, and no field of them',
+  'a request without budgets, allowance and limits has 18 commands in Redis, and no field of them',
   async (t) => {
     const { ledger, link, caller, ref } = await open(t, {})
     const calls = async () => {
@@ -485,7 +485,7 @@ t.test(
     await ledger.settle(await ledger.admit(request(caller, 10)), used(10))
     const before = await calls()
     await ledger.settle(await ledger.admit(request(caller, 10)), used(10))
-    t.equal((await calls()) - before, 20)
+    t.equal((await calls()) - before, 18)
     const fields = Object.keys(await link.client.hgetall(keys.account(ref)))
     t.same(
       fields.filter((field) => /window|budget|allowance/.test(field)),

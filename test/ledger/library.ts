@@ -16,6 +16,12 @@ t.test('the keys that the scripts derive are those that keys.ts names', async (t
   await ledger.admit(request(caller, 10))
   const { start = 0 } = (await usageList(ledger, ref, lastHour())).data[0] ?? {}
   const hour = start / 3600
+  // The next settlement moves an hour that has ended.
+  const day = keys.usageDay(ref, Math.floor(hour / 24))
+  const field = `m|key_${ref}|all`
+  const sums = (await link.client.hget(day, field)) ?? ''
+  await link.client.hset(day, field, sums.replace(` ${hour} `, ` ${hour - 1} `))
+  await ledger.settle(await ledger.admit(request(caller, 10)), used(5))
   const names = [
     keys.account(ref),
     keys.key(ref, hmac),
@@ -23,8 +29,8 @@ t.test('the keys that the scripts derive are those that keys.ts names', async (t
     keys.journal(ref),
     keys.settled(ref, hourOfHold(settled.id)),
     keys.credit(ref, credit.idempotencyId),
-    keys.usageHour(ref, hour),
-    keys.usageDay(ref, Math.floor(hour / 24)),
+    keys.usageHour(ref, hour - 1),
+    day,
   ]
   t.same((await link.client.keys('*')).toSorted(), names.toSorted())
 })

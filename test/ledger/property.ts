@@ -3,6 +3,7 @@
 // and months are short here, the gateways' clocks are apart, and plans and budgets change: so allowances are renewed and
 // budgets end in the middle of everything.
 
+import { Readable } from 'node:stream'
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Plan } from '../../src/config/config.ts'
@@ -20,6 +21,8 @@ import { hourOfHold, parseHoldRow } from '../../src/ledger/hold-rows.ts'
 import { releaseOrder, sendOrder, settleOrder } from '../../src/ledger/orders.ts'
 import type { CreditOrder, Order, SettleOrder } from '../../src/ledger/orders.ts'
 import { ledgerScripts } from '../../src/ledger/library.ts'
+import { readUsagePieces } from '../../src/ledger/usage.ts'
+import type { UsageRow } from '../../src/ledger/usage.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
 import type { LedgerScripts } from '../../src/ledger/library.ts'
 import type { ScriptLink, Reply } from '../../src/redis/scripts.ts'
@@ -36,6 +39,7 @@ import {
 import { shortWindows } from '../fixtures/borders.ts'
 import { openAdmission, spend, unlimited } from '../fixtures/ledger.ts'
 import type { TestAccount } from '../fixtures/ledger.ts'
+import { pick } from '../fixtures/pick.ts'
 import { seeded } from '../fixtures/random.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
@@ -492,44 +496,24 @@ async function checkLives(t: Test, world: World, { client }: ScriptLink) {
 }
 
 async function checkUsage(t: Test, world: World, { client }: ScriptLink, ref: string) {
-  const names = await client.keys(`{${ref}}:usage:h*`)
-  const sums = { requests: 0, prompt: 0, completion: 0, cost: 0, cached: 0, waived: 0 }
-  for (const name of names) {
-    for (const value of Object.values(await client.hgetall(name))) {
-      const [requests = 0, prompt = 0, cached = 0, completion = 0, cost = 0, waived = 0] = value
-        .split(' ')
-        .map(Number)
-      sums.requests += requests
-      sums.prompt += prompt
-      sums.cached += cached
-      sums.completion += completion
-      sums.cost += cost
-      sums.waived += waived
-    }
+  const orders = world.lives.flatMap(({ order, caller }) =>
+    order && caller.ref === ref ? [order] : [],
+  )
+  const sum = (numbers: Iterable<number>) => [...numbers].reduce((all, one) => all + one, 0)
+  const { charged, waived } = world.journal.get(ref) ?? {}
+  const now = Math.floor(Date.now() / 1000)
+  for (const bucket of ['hour', 'day'] as const) {
+    const query = { from: now - 6 * 3600, to: now + 3600, bucket }
+    const pieces: UsageRow[][] = await Readable.from(readUsagePieces(client, ref, query)).toArray()
+    const rows = pieces.flat()
+    const total = (name: keyof UsageRow) => sum(rows.map((row) => Number(row[name] ?? 0)))
+    t.equal(total('cost'), sum(charged?.values() ?? []), `by ${bucket}: the charges of the journal`)
+    t.equal(total('waived'), waived, 'and what was waived of them')
+    t.equal(total('requests'), orders.length, 'a request counts once, reaped before or not')
+    t.equal(total('prompt_tokens'), sum(pick(orders, 'prompt')))
+    t.equal(total('cached_tokens'), sum(pick(orders, 'cached')))
+    t.equal(total('completion_tokens'), sum(pick(orders, 'completion')))
   }
-  const charged = [...(world.journal.get(ref)?.charged.values() ?? [])].reduce(
-    (sum, charge) => sum + charge,
-    0,
-  )
-  const settled = world.lives.filter((life) => life.order && life.caller.ref === ref)
-  t.equal(sums.cost, charged, 'the cost of the usage is the charges of the journal')
-  t.equal(sums.waived, world.journal.get(ref)?.waived, 'and so is what was waived of it')
-  const orders = settled.flatMap(({ order }) => (order ? [order] : []))
-  const total = (pick: (order: SettleOrder) => number) =>
-    orders.reduce((sum, order) => sum + pick(order), 0)
-  t.equal(sums.requests, orders.length, 'a request counts once, reaped before or not')
-  t.equal(
-    sums.prompt,
-    total(({ prompt }) => prompt),
-  )
-  t.equal(
-    sums.cached,
-    total(({ cached }) => cached),
-  )
-  t.equal(
-    sums.completion,
-    total(({ completion }) => completion),
-  )
 }
 
 t.test(`whatever happens in whatever order, the money adds up (SEED=${seed})`, async (t) => {

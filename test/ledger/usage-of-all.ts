@@ -100,7 +100,9 @@ t.test('by model, and as one: sums over all accounts', async (t) => {
 })
 
 t.test('it reads a few accounts at a time, and stops when its caller leaves', async (t) => {
-  const { client, query } = await open(t)
+  const { client, query: used } = await open(t)
+  // The first day has no sums, and is not read.
+  const query = { ...used, from: 0 }
   const left = new AbortController()
   let [reading, most, reads] = [0, 0, 0]
   const hgetall = client.hgetall.bind(client)
@@ -123,7 +125,7 @@ t.test('it reads a few accounts at a time, and stops when its caller leaves', as
   t.equal(reads, 4)
 })
 
-t.test('a page reads no more than 2,000 hashes, if it has more than one account', async (t) => {
+t.test('a page reads no more than 2,000 buckets, if it has more than one account', async (t) => {
   const { client, idOf } = await open(t)
   const long = { from: 0, to: 900 * 86_400, bucket: 'day', groupBy: 'account', limit: 10 } as const
   const page = await readUsageOfAll(client, long)

@@ -76,8 +76,15 @@ t.test('while its slot is moved, a script does all or nothing', async (t) => {
   const admission = openAdmission({ scripts, leaseMs: 60_000 })
   const admit = () => admission.admit(request(caller, 10))
   await sendOrder(scripts, settleOrder(await admit(), used(5)))
+  // Both scripts have to move what was used in an hour that has ended, to where an hour before has been.
+  const now = Math.floor(Date.now() / 3_600_000)
+  for (const day of [now, now + 1].map((hour) => keys.usageDay(ref, Math.floor(hour / 24)))) {
+    const ended = `1 7 2 5 5 0 ${now - 1} 0 0 0 0 0 0`
+    for (const model of ['m', 'n']) await client.hset(day, `${model}|key_${ref}|all`, ended)
+  }
+  for (const hour of [now - 1, now]) await client.hset(keys.usageHour(ref, hour), 'other', '')
   const [held, expired] = [await admit(), await admit()]
-  await client.hset(keys.holdRows(ref), expired.id, `10 5 7 2 5 key_${ref} m {} 0000000000001`)
+  await client.hset(keys.holdRows(ref), expired.id, `10 5 7 2 5 key_${ref} n {} 0000000000001`)
   await client.hset(keys.account(ref), 'next_expiry', 0)
   const names = [...accountKeys(ref), keys.key(ref, caller.hmac)]
   const attempts: Readonly<Record<string, () => Promise<Reply>>> = {

@@ -37,7 +37,7 @@ local function book_reaping(account, id, row)
   return charge
 end
 
-local function write_reaping(account, charge, hour, day)
+local function write_reaping(account, charge)
   local fields = { charge.id, charge.mark }
   if charge.waived_in_all > 0 then add_field(fields, waived_field(charge.id), int(charge.waived_in_all)) end
   if charge.counted_in_all then add_field(fields, counted_field(charge.id), charge.counted_in_all) end
@@ -46,9 +46,6 @@ local function write_reaping(account, charge, hour, day)
   call('HINCRBY', account_key, OPEN .. charge.key_id, -1)
   if charge.is_old then call('ZREM', old_leases(), charge.id) else account.open = account.open - 1 end
   write_charge(charge)
-  -- Read only now, because the holds before this one may have written the same sums.
-  read_usage(hour, day, charge)
-  write_usage(hour, day, charge)
 end
 
 local now = now_ms()
@@ -56,19 +53,18 @@ local account = read_account()
 local expired = account.id and find_expired(account, now, lease, 100) or {}
 if #expired == 0 then return { 'ok', now, 0 } end
 account.allowance = read_allowance(account)
-local hour, day = usage_keys(now)
--- Reads these keys for one reason: while their slot moves, Redis must refuse the script before its first write.
-call('EXISTS', hour, day)
 local charges, ids = {}, {}
 for i, hold in ipairs(expired) do
   ids[i], charges[i] = hold[1], book_reaping(account, hold[1], hold[2])
+  book_usage(now, charges[i])
 end
 -- What the holds give back pays first what the account owes.
 local repaid = book_repayment(account)
 
 -- First, because this only frees memory: so the script runs when Redis' memory is full, as `write_when_full` does.
 call('HDEL', hold_rows, unpack(ids))
-for _, charge in ipairs(charges) do write_reaping(account, charge, hour, day) end
+for _, charge in ipairs(charges) do write_reaping(account, charge) end
+write_usages()
 write_repayment(repaid)
 local fields = { 'open', int(math.max(0, account.open)) }
 add_windows(account, fields)

@@ -75,8 +75,7 @@ if hold_windows or counted_before then
   book_budgets(account, charge, hold_windows, held, total - before.charge, counted_before)
 end
 count_usage(charge, total, prompt, cached, completion, before)
-local usage_hour, usage_day = usage_keys(now)
-read_usage(usage_hour, usage_day, charge)
+book_usage(now, charge)
 local repaid = book_repayment(account)
 local charged = int(charge.total)
 
@@ -103,7 +102,7 @@ if row then
   end
 end
 write_charge(charge)
-write_usage(usage_hour, usage_day, charge)
+write_usages()
 write_repayment(repaid)
 
 -- The limit counted an estimate. While the same minute lasts, the real count replaces the estimate.
