@@ -49,6 +49,13 @@ export interface LimitState {
   readonly resetMs: number
 }
 
+/** A request among those that its account has made in the same window. */
+export interface CountedRequest {
+  readonly count: number
+  /** Until the window ends. */
+  readonly resetMs: number
+}
+
 /** Limits per minute, of an account and its key together; one that does not exist is missing. */
 export interface LimitStates {
   readonly requests?: LimitState | undefined

@@ -4,7 +4,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import { GatewayError } from './errors.ts'
-import type { ErrorCode } from './errors.ts'
+import type { CountedRequest, ErrorCode } from './errors.ts'
 import type { Alarm } from './backend/generated.ts'
 import type { Meter } from './backend/usage.ts'
 import type { BodyShare } from './http/body.ts'
@@ -93,6 +93,8 @@ export interface Identity {
   readonly models?: readonly string[]
   /** The key's own limit. */
   readonly tokensPerMinute?: number | undefined
+  /** Where the request was counted when its key was checked, as on all routes without a hold. */
+  readonly requests?: CountedRequest | undefined
 }
 
 export interface Facts {

@@ -1,18 +1,20 @@
-// Limits how often something may be done. Requests a minute on routes without a hold are counted by
-// rate-limiter-flexible, in fixed windows in Redis, under the account's hash tag. The library counts refused requests,
-// too, which is why admit.lua itself counts on routes with a hold. Failures and refusals are counted in this process,
+// Limits how often something may be done. Requests a minute on routes without a hold are counted in fixed windows in
+// Redis, under the account's hash tag: by the script that checks the key (ledger/lua/caller.lua), or for repetitions of a
+// send by rate-limiter-flexible. Refused requests count, too; admit.lua counts on routes with a hold, without them. Failures and refusals are counted in this process,
 // in a map that has a bound: the library's memory has none.
 
 import { readFileSync } from 'node:fs'
 import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import type { Redis } from '../redis/client.ts'
 import { GatewayError } from '../errors.ts'
-import type { LimitState } from '../errors.ts'
+import type { CountedRequest, LimitState } from '../errors.ts'
 import { networkOf } from '../http/client-address.ts'
 import { keys } from '../redis/keys.ts'
 
 const folder = new URL('lua/', import.meta.url)
-const script = readFileSync(new URL('rate.lua', folder), 'utf8')
+const script = ['../../redis/scripts.lua', 'window.lua', 'rate.lua']
+  .map((name) => readFileSync(new URL(name, folder), 'utf8'))
+  .join('')
 
 /** Counts one request of an account against `perMinute`. Throws rate_limit_exceeded, or ledger_unavailable when Redis is away. */
 export function createRequestRate(redis: Redis) {
@@ -33,23 +35,26 @@ export function createRequestRate(redis: Redis) {
   }
   return async (ref: string, perMinute: number): Promise<LimitState> => {
     try {
-      return stateOf(await limiterOf(perMinute).consume(keys.rate(ref)), perMinute)
+      return judge(await limiterOf(perMinute).consume(keys.requests(ref)), perMinute)
     } catch (refused) {
-      if (!(refused instanceof RateLimiterRes)) {
-        throw new GatewayError('ledger_unavailable', { cause: refused })
-      }
-      const limits = { requests: stateOf(refused, perMinute) }
-      throw new GatewayError('rate_limit_exceeded', { limits, retryAfterMs: refused.msBeforeNext })
+      if (refused instanceof RateLimiterRes) return judge(refused, perMinute)
+      throw new GatewayError('ledger_unavailable', { cause: refused })
     }
   }
 }
 
-function stateOf(result: RateLimiterRes, limit: number): LimitState {
-  return {
-    limit,
-    remaining: Math.max(0, result.remainingPoints),
-    resetMs: Math.max(0, result.msBeforeNext),
-  }
+/** Throws rate_limit_exceeded. */
+export function judgeRequests({ count, resetMs }: CountedRequest, limit: number): LimitState {
+  const state = { limit, remaining: Math.max(0, limit - count), resetMs }
+  if (count <= limit) return state
+  throw new GatewayError('rate_limit_exceeded', {
+    limits: { requests: state },
+    retryAfterMs: resetMs,
+  })
+}
+
+function judge({ consumedPoints, msBeforeNext }: RateLimiterRes, limit: number): LimitState {
+  return judgeRequests({ count: consumedPoints, resetMs: msBeforeNext }, limit)
 }
 
 /** How many units are left, and since when. */

@@ -11,6 +11,9 @@ import { isUnclear, textAt, unavailable, wasRefused } from '../redis/scripts.ts'
 import type { Reply } from '../redis/scripts.ts'
 import { admitCall, extendCall, offerWords, reopenCall } from './admit.ts'
 import type { AdmitRequest, CallContext, Extension, IdentifyRequest } from './admit.ts'
+import { identifyCounted } from './caller.ts'
+import type { CountedIdentity } from './caller.ts'
+import type { RedisClock } from './clock.ts'
 import type { Gate } from './gate.ts'
 import type { Hold } from './hold.ts'
 import { identifyCall } from './identify.ts'
@@ -23,6 +26,7 @@ import type { Windows } from './windows.ts'
 
 export interface AdmissionOptions {
   readonly scripts: LedgerScripts
+  readonly clock: RedisClock
   readonly leaseMs: number
   readonly plans: () => ReadonlyMap<string, Plan>
   /** Where the days, weeks and months of allowances and budgets begin. */
@@ -68,6 +72,12 @@ export class Admission {
 
   readonly identify = (request: IdentifyRequest): Promise<AccountIdentity> => {
     return this.#identify(request, false)
+  }
+
+  /** For a request that makes no hold: counts it as well, reads no balance, and reaps nothing. */
+  readonly identifyCounted = async (request: IdentifyRequest): Promise<CountedIdentity> => {
+    this.#options.gate.pass()
+    return this.#noted(request.ref, await identifyCounted(request, this.#options))
   }
 
   /**
@@ -128,10 +138,13 @@ export class Admission {
     this.#options.gate.pass()
     const answer = await this.#ask(caller, identifyCall(caller, isLook))
     if (answer.word !== 'ok') throw new GatewayError(answer.word, { caller: answer.caller })
-    const { identity } = answer
-    if (identity.owed > 0) this.#options.onOwing(caller.ref)
-    this.#guesses.set(caller.ref, identity.plan)
-    return identity
+    return this.#noted(caller.ref, answer.identity)
+  }
+
+  #noted<Found extends Pick<AccountIdentity, 'owed' | 'plan'>>(ref: string, found: Found): Found {
+    if (found.owed > 0) this.#options.onOwing(ref)
+    this.#guesses.set(ref, found.plan)
+    return found
   }
 
   /** Calls the script until its reply is an answer. Sends in this tick. */

@@ -2,12 +2,18 @@
 
 /** Redis' time: this machine's clock, corrected by the times in the replies. */
 export function createRedisClock(now: () => number = Date.now) {
-  let offsetMs = 0
+  let offsetMs: number | undefined
   return {
-    now: () => now() + offsetMs,
+    /** Whether a reply has told the time. */
+    get isSet(): boolean {
+      return offsetMs !== undefined
+    },
+    now: () => now() + (offsetMs ?? 0),
     learn: (nowMs: number) => void (offsetMs = nowMs - now()),
   }
 }
+
+export type RedisClock = Readonly<ReturnType<typeof createRedisClock>>
 
 export type ConnectedClock = ReturnType<typeof createConnectedClock>
 

@@ -59,7 +59,7 @@ export interface LedgerEvents extends SpoolEvents {
   problem?(message: string, cause: unknown): void
 }
 
-type Admitting = Pick<Admission, 'identify' | 'admit' | 'extend' | 'planOf'>
+type Admitting = Pick<Admission, 'identify' | 'identifyCounted' | 'admit' | 'extend' | 'planOf'>
 
 export interface Ledger extends Admitting, Bookkeeping {
   readonly settle: Settle
@@ -94,6 +94,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
   await soon(gate.start(), takeUpMs)
   return {
     identify: admission.identify,
+    identifyCounted: admission.identifyCounted,
     admit: admission.admit,
     extend: admission.extend,
     planOf: admission.planOf,
@@ -165,6 +166,7 @@ function partsOf(options: LedgerOptions, spool: Spool) {
   const gate = createGate(link, { onProblem, connected, recover })
   const admission = new Admission({
     scripts,
+    clock,
     leaseMs,
     plans,
     windows,
@@ -188,7 +190,7 @@ function scriptsWithClocks({ link, events = {}, now }: LedgerOptions) {
     link,
     library: ledgerScripts,
     onReply(name, seconds, nowMs) {
-      clock.learn(nowMs)
+      if (nowMs > 0) clock.learn(nowMs)
       connected.good()
       events.command?.(name, seconds)
     },

@@ -38,6 +38,10 @@ export const ledgerScripts = {
       after: ['prelude', 'windows', 'expired', 'admission'],
       words: ['ok', 'reap', 'renew', 'plan', 'account_not_found', ...refusals],
     },
+    caller: {
+      after: ['prelude', 'admission', '../../accounts/lua/window'],
+      words: ['ok', ...refusals],
+    },
     admit: {
       after: ['prelude', 'calendar', 'windows', 'budgets', 'expired', 'admission'],
       words: [

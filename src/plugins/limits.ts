@@ -1,7 +1,7 @@
 // Limits, per minute, the requests that make no hold: those of routes without one, and repeated sends, which only read.
 // For a request with a hold, the script that makes it counts, and a refused request does not count. Here a refused
 // request counts too, but only with a valid key: so a client with an invented key cannot use up the requests of another
-// account. In shadow mode nothing is refused; what would have been refused is noted.
+// account. Where no hold is made, the script that checks the key counts. In shadow mode nothing is refused; what would have been refused is noted.
 
 import { noKeys } from '../config/schema.ts'
 import type { Exchange } from '../exchange.ts'
@@ -10,7 +10,7 @@ import { GatewayError } from '../errors.ts'
 import type { LimitStates } from '../errors.ts'
 import type { Plugin } from '../plugin.ts'
 import { enforcement } from '../accounts/plan.ts'
-import { createRequestRate } from '../accounts/rate.ts'
+import { createRequestRate, judgeRequests } from '../accounts/rate.ts'
 
 export const limits: Plugin = {
   name: 'limits',
@@ -21,8 +21,11 @@ export const limits: Plugin = {
     const rate = createRequestRate(gateway.redis.client)
     const { enforce } = enforcement.of(gateway.config)
     const count = async (x: Exchange, ref: string, perMinute: number): Promise<LimitStates> => {
+      const counted = (await x.proof)?.requests
       try {
-        return { requests: await rate(ref, perMinute) }
+        return {
+          requests: counted ? judgeRequests(counted, perMinute) : await rate(ref, perMinute),
+        }
       } catch (error) {
         const isOver = error instanceof GatewayError && error.code === 'rate_limit_exceeded'
         if (enforce || !isOver) throw error

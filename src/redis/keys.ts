@@ -52,8 +52,8 @@ export const keys = {
   due: (ref: string) => `{${ref}}:due`,
   /** string: the hash of a body, and `running` with a try's id or `kept` with ids of what the try created; EXPIRE 24 h, and 10 s while the first try runs */
   claim: (ref: string, name: string) => `{${ref}}:claim:${name}`,
-  /** rate-limiter-flexible: requests a minute on routes without a hold */
-  rate: (ref: string) => `{${ref}}:rate`,
+  /** string: requests of a minute on routes without a hold: `<when the minute ends, s> * 2^21 + <requests>`; PEXPIRE when it ends */
+  requests: (ref: string) => `{${ref}}:requests`,
   /** hash: SHA-256 of a portal link → `<end, ms> <made, ms> <where its page leads back to>`; EXPIRE with the last one */
   portalLinks: (ref: string) => `{${ref}}:portal-links`,
   /** hash: SHA-256 of a cookie → `<begun, ms> <last used, ms> <link or oidc> <where its page leads back to>`; EXPIRE with the last one */

@@ -31,7 +31,7 @@ export type WordsOf<Library extends { readonly scripts: Readonly<Record<string, 
   readonly [Name in keyof Library['scripts']]: Library['scripts'][Name]['words'][number]
 }
 
-/** A script's answer: one of its words, the time of Redis, and the values that belong to the word. */
+/** A script's answer: one of its words, the time of Redis (0 if the script needed none), and the values that belong to the word. */
 export interface Reply<Word extends string = string> {
   readonly word: Word
   readonly nowMs: number

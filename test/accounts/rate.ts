@@ -47,14 +47,33 @@ t.test(
     t.match(await count('acct00000001', 9), { remaining: 8, resetMs: 60_000 })
     const [name = ''] = await client.keys('*')
     await client.pexpire(name, 20_000)
-    const later = await count('acct00000001', 9)
+    const [first, later] = [Number(await client.get(name)), await count('acct00000001', 9)]
     t.equal(later.remaining, 7)
-    t.ok(later.resetMs <= 20_000)
-    await client.persist(name)
-    t.match(await count('acct00000001', 9), { remaining: 6, resetMs: 60_000 }, 'no counter stays')
+    t.equal(await client.get(name), `${first + 1}`, 'the number has the same end')
+    t.ok((await client.pttl(name)) <= 20_000)
+    const nowMs = Date.now()
+    await client.set(name, first - 40 * 2 ** 21, 'KEEPTTL')
+    const { resetMs } = await count('acct00000001', 9)
+    t.ok(resetMs <= 21_000 && resetMs >= 20_000 - (Date.now() - nowMs) - 5000, `${resetMs}`)
+    await client.set(name, '5')
+    t.match(await count('acct00000001', 9), { remaining: 8, resetMs: 60_000 }, 'no counter stays')
     t.ok((await client.pttl(name)) > 0)
   },
 )
+
+t.test('however many requests there are, the end of their window stays', async (t) => {
+  const redis = await startRedis(t)
+  const { client } = await connectLink(t, redis.socket)
+  const count = createRequestRate(client)
+  await count('acct00000001', 9)
+  const [name = ''] = await client.keys('*')
+  const most = Number(await client.get(name)) + 2 ** 21 - 4
+  await client.set(name, most, 'KEEPTTL')
+  for (let i = 0; i < 4; i++) {
+    t.equal((await refusalOf(count('acct00000001', 9))).code, 'rate_limit_exceeded')
+  }
+  t.equal(await client.get(name), `${most + 1}`)
+})
 
 t.test('with Redis away it is the ledger that is not available', async (t) => {
   const redis = await startRedis(t)

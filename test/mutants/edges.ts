@@ -307,8 +307,8 @@ export const edgeMutants: readonly Mutant[] = [
   one('accounts/pepper.ts', 'if (theirs !== null && theirs !== ours) throw new OtherPepper()', ''),
   one(
     'plugins/auth.ts',
-    'x.proof ??= gateway.ledger.identify(x.caller)',
-    'x.proof = gateway.ledger.identify(x.caller)',
+    'x.proof ??= isCounted(x.route, gateway)',
+    'x.proof = isCounted(x.route, gateway)',
   ),
   one('plugins/chat.ts', 'if (!request || request.refusal) return', 'if (!request) return'),
   one('plugins/cors.ts', "x.replyHeaders.Vary = 'Origin'", ''),

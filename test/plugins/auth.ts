@@ -111,7 +111,7 @@ t.test('the key of a large body is looked up once', async (t) => {
   const { key } = await gateway.account(0)
   const lookUps = async () => {
     const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text()
-    return Number(/redis_command_seconds_count\{script="identify"\} (\d+)/.exec(text)?.[1] ?? 0)
+    return Number(/redis_command_seconds_count\{script="caller"\} (\d+)/.exec(text)?.[1] ?? 0)
   }
   const before = await lookUps()
   const body = { instructions: 'x'.repeat(20_000) }
