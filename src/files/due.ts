@@ -7,7 +7,7 @@ import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
 import { keys } from '../redis/keys.ts'
 import { isUnclear, numberAt, unavailable } from '../redis/scripts.ts'
-import type { Reply } from '../redis/scripts.ts'
+import type { Reply, ScriptLink } from '../redis/scripts.ts'
 
 const minuteMs = 60_000
 
@@ -60,18 +60,49 @@ export interface Announcing {
   run(minute: string): Promise<Reply>
 }
 
+/** Accounts whose last announcement is remembered. */
+const mostRemembered = 10_000
+
+/** By client: the minute of the last announcement of an account that Redis has surely got. */
+const remembered = new WeakMap<Redis, Map<string, number>>()
+
+/** From now on, an announcement is not repeated while the scripts find its minute open. A new connection may reach a Redis that has lost it. */
+export function rememberAnnouncements({ client, onReady }: RememberedLink): void {
+  const forget = () => void remembered.set(client, new Map())
+  forget()
+  onReady(forget)
+}
+
+type RememberedLink = Pick<ScriptLink, 'client' | 'onReady'>
+
 /**
  * Announces and runs the script in one round trip: Redis runs commands in the order in which they are sent. Tries again
  * with a later minute when the script answers `announce`.
  */
 export async function announced(redis: Redis, { ref, dueMs, run }: Announcing): Promise<Reply> {
+  // If Redis is lost meanwhile, these are forgotten, and so is what is noted here.
+  const known = remembered.get(redis)
   let minute = minuteOf(dueMs)
+  const earlier = known?.get(ref) ?? Infinity
+  let isAnnounced = earlier <= minute + 1
+  if (isAnnounced) minute = earlier
   for (let tries = 0; tries < mostAnnouncements; tries++) {
-    const [, reply] = await Promise.all([announce(redis, { ref, minute }), run(`${minute}`)])
-    if (reply.word !== 'announce') return reply
+    const announcing = isAnnounced ? undefined : announce(redis, { ref, minute })
+    const [, reply] = await Promise.all([announcing, run(`${minute}`)])
+    if (reply.word !== 'announce') {
+      if (known) remember(known, ref, minute)
+      return reply
+    }
     minute = numberAt(reply, 2)
+    isAnnounced = false
   }
   throw unavailable(new Error('Announced minutes are closed again and again'))
+}
+
+function remember(known: Map<string, number>, ref: string, minute: number): void {
+  known.delete(ref)
+  known.set(ref, minute)
+  if (known.size > mostRemembered) known.delete(known.keys().next().value ?? '')
 }
 
 const repetitions = 2

@@ -8,6 +8,7 @@ import type { RedisLink } from '../redis/connect.ts'
 import type { ScriptLink } from '../redis/scripts.ts'
 import { createScripts, isOutage, loadAtStart } from '../redis/scripts.ts'
 import type { ObjectStore } from '../store/store.ts'
+import { rememberAnnouncements } from './due.ts'
 import { FileBook } from './files.ts'
 import { fileScripts } from './library.ts'
 import { Shelf } from './shelf.ts'
@@ -37,6 +38,7 @@ export async function openShelf(
     onReply: (name, seconds) => metrics.redisSeconds.observe({ script: `file_${name}` }, seconds),
   })
   await loadAtStart(scripts, redis)
+  rememberAnnouncements(redis)
   const parts = { redis: redis.client, scripts, store, room: createRoom(redis) }
   const sweeper = new Sweeper({
     ...parts,

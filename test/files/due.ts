@@ -8,6 +8,7 @@ import {
   parseAnnouncement,
   parseDue,
   persistently,
+  rememberAnnouncements,
 } from '../../src/files/due.ts'
 import { FileBook } from '../../src/files/files.ts'
 import { Sweeper } from '../../src/files/sweeper.ts'
@@ -63,6 +64,68 @@ t.test('an announcement too late, or from a wrong clock, is made again', async (
     t.notOk(await isForgotten(redis, ref))
   }
 })
+
+t.test('an announcement is made once, until its minute is closed', async (t) => {
+  const { book, redis, link, ref, session } = await openFiles(t)
+  rememberAnnouncements(link)
+  const begin = async () => {
+    const { id } = fileRow({ session })
+    await redis.config('RESETSTAT')
+    await book.begin(ref, { id, session })
+    t.notOk(await isForgotten(redis, ref))
+    const [, calls = '0'] = /cmdstat_zadd:calls=(\d+)/.exec(await redis.info('commandstats')) ?? []
+    await book.abandon(ref, id)
+    return Number(calls) - 1
+  }
+  t.equal(await begin(), 1)
+  t.equal(await begin(), 0)
+  // As a sweeper does it.
+  const [member = ''] = await redis.zrange(keys.dueAccounts, '0', '-1')
+  await redis.hset(keys.storage(ref), 'closed', Number.parseInt(member))
+  await redis.zrem(keys.dueAccounts, member)
+  t.equal(await begin(), 1)
+  t.equal(await begin(), 0)
+  t.equal(await begin(), 0)
+})
+
+t.test('an announcement that Redis may have lost is made again', async (t) => {
+  const { server, redis: other, ref, session } = await openFiles(t)
+  const link = await connectLink(t, server.socket)
+  rememberAnnouncements(link)
+  const scripts = partsOn(link)
+  const book = new FileBook({ ...scripts, store: memoryStore() })
+  const begin = () => book.begin(ref, fileRow({ session }))
+  await begin()
+  // A replica that did not have it has become the primary.
+  const lose = () => other.del(keys.dueAccounts)
+  await lose()
+  await begin()
+  t.ok(await isForgotten(other, ref), 'it is not repeated on the same connection')
+  const back = new Promise<void>((resolve) => link.onReady(resolve))
+  link.cut()
+  await back
+  await begin()
+  t.notOk(await isForgotten(other, ref))
+})
+
+t.test(
+  'one whose connection was lost before the reply of its script is not remembered',
+  async (t) => {
+    const { redis, ref, link } = await openFiles(t)
+    const listeners: (() => void)[] = []
+    rememberAnnouncements({ client: link.client, onReady: (one) => void listeners.push(one) })
+    const ok = { word: 'ok', nowMs: 0, values: ['ok', 0] }
+    const dueMs = Date.now()
+    const run = async () => {
+      for (const one of listeners) one()
+      return ok
+    }
+    await announced(redis, { ref, dueMs, run })
+    await redis.del(keys.dueAccounts)
+    await announced(redis, { ref, dueMs, run: async () => ok })
+    t.equal(await redis.zcard(keys.dueAccounts), 1)
+  },
+)
 
 t.test('if minutes are closed again and again, it gives up', async (t) => {
   const { redis, ref } = await openFiles(t)
@@ -176,6 +239,7 @@ t.test('in whatever order commands arrive, no due task is forgotten', async (t) 
         onReady: () => undefined,
         onLost: () => undefined,
       }
+      rememberAnnouncements(link)
       return { ...partsOn(link), store }
     }
     const uploader = async () => {

@@ -87,14 +87,22 @@ t.test('a begin that is repeated after its lease has ended is lost', async (t) =
 t.test('a begin that comes late, after the row, neither counts nor removes the file', async (t) => {
   const { book, ref, redis, session, sweeper, store } = await openFiles(t)
   const row = await addFile({ book, store, ref }, { session })
-  for (const reserved of [0, row.bytes]) {
-    await book.begin(ref, row)
-    if (reserved > 0) await book.reserve(ref, { id: row.id, bytes: reserved, quotaBytes })
+  const record = `upload ${row.id}`
+  const commit = async () => {
     await book.commit(ref, row, { quotaBytes: 0 })
     t.equal((await storageOf(redis, ref)).used, 1000)
     t.equal(await redis.hget(keys.storage(ref), 'rows'), `${rowBytes}`)
   }
-  const record = `upload ${row.id}`
+  await book.begin(ref, row, { bytes: row.bytes, quotaBytes })
+  await commit()
+  t.strictSame(await storageOf(redis, ref), { used: 1000, reserved: 0 })
+  t.strictSame(await dueOf(redis, ref), [`session ${session}`])
+  await book.begin(ref, row, { bytes: row.bytes, quotaBytes })
+  await redis.zrem(keys.due(ref), record)
+  await commit()
+  await book.abandon(ref, row.id)
+  await book.begin(ref, row)
+  await commit()
   t.ok((await dueOf(redis, ref)).includes(record))
   await redis.zadd(keys.due(ref), 1, record)
   await redis.zadd(keys.dueAccounts, 0, `0:${ref}`)
