@@ -4,13 +4,14 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { isCluster } from '../../src/redis/client.ts'
-import { startFiles } from '../fixtures/files-http.ts'
+import { keys } from '../../src/redis/keys.ts'
+import { callerOf, startFiles } from '../fixtures/files-http.ts'
 import { connectLink } from '../fixtures/ledger.ts'
 import { until } from '../fixtures/until.ts'
 
 /** Notes what Redis carries out for the caller's account: a line for each flight, with the commands of its script. */
 async function open(t: Test) {
-  const { redis, own } = await startFiles(t)
+  const { redis, own, url } = await startFiles(t)
   const { client } = await connectLink(t, redis.socket)
   if (isCluster(client)) throw new Error('a Cluster')
   const monitor = await client.monitor()
@@ -38,7 +39,7 @@ async function open(t: Test) {
     }
     return flights.filter(({ isOurs }) => isOurs).map(({ names }) => names.join(' '))
   }
-  return { own, flightsOf }
+  return { own, url, client, flightsOf }
 }
 
 const identify = 'evalsha hmget hmget incr'
@@ -52,7 +53,7 @@ t.test('an upload takes 20 commands, and a download 6', async (t) => {
   const upload = await flightsOf(async () => ({ id } = await own.make({ content })))
   t.strictSame(upload, [
     identify,
-    'evalsha time exists hmget hexists hset zadd',
+    'evalsha time exists hmget hmget hset zadd',
     'evalsha hmget exists zrem hset zadd zadd hset hdel',
   ])
   t.equal(upload.join(' ').split(' ').length, 20)
@@ -62,3 +63,19 @@ t.test('an upload takes 20 commands, and a download 6', async (t) => {
   t.strictSame(download, [identify, 'hgetall', 'exists'])
   t.equal(download.join(' ').split(' ').length, 6)
 })
+
+t.test(
+  'storage that needs money costs no more; the first file of a session costs three',
+  async (t) => {
+    const { own, url, client, flightsOf } = await open(t)
+    const content = 'x'.repeat(16_384)
+    await own.make({ content })
+    await client.hset(keys.storage(own.ref), 'used', 2 ** 28)
+    const many = await flightsOf(() => own.make({ content }))
+    t.equal(many.join(' ').split(' ').length, 20)
+    const other = await callerOf({ url }, own.key)
+    const first = await flightsOf(() => other.make({ content }))
+    t.equal(first.at(-1), 'evalsha hmget exists pttl time zrem hset zadd zadd hset hdel zadd')
+    t.equal(first.join(' ').split(' ').length, 23)
+  },
+)

@@ -57,8 +57,8 @@ export const mutants: readonly Mutant[] = [
   ),
   one(
     'accounts/lua/storage.lua',
-    "if call('HEXISTS', account, 'closed_at') == 1 then return false end",
-    '',
+    'if closed_at or bytes > quota then return false end',
+    'if bytes > quota then return false end',
     'sessions/account-removal.ts',
   ),
   lua(

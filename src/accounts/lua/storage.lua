@@ -59,11 +59,9 @@ end
 -- Whether an account may store so many bytes: up to `quota`, and without money no more than `unpaid` either. An account
 -- that is being deleted has room for nothing: nobody would delete what a request accepted earlier still stores.
 local function fits(account, bytes, quota, unpaid)
-  if call('HEXISTS', account, 'closed_at') == 1 then return false end
-  if bytes <= math.min(quota, unpaid) then return true end
-  if bytes > quota then return false end
-  local granted, spent = unpack(call('HMGET', account, 'granted', 'spent'))
-  return number(granted) > number(spent)
+  local closed_at, granted, spent = unpack(call('HMGET', account, 'closed_at', 'granted', 'spent'))
+  if closed_at or bytes > quota then return false end
+  return bytes <= unpaid or number(granted) > number(spent)
 end
 
 -- Notes in the row what a session counts. Only a session that may expire has a field there.
