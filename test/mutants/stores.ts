@@ -265,7 +265,7 @@ export const storeMutants: readonly Mutant[] = [
     'ledger/lua/usage.lua',
     "if usage.is_new then call('EXPIRE', usage.day, USAGE_DAY_SECONDS) end",
     "call('EXPIRE', usage.day, USAGE_DAY_SECONDS)",
-    'ledger/library.ts',
+    'ledger/budgets.ts',
   ),
   one(
     'ledger/usage.ts',
