@@ -109,7 +109,7 @@ export const storeMutants: readonly Mutant[] = [
     'ledger/lua/settle.lua',
     "add_field(fields, 'open', int(math.max(0, account.open - 1)))",
     '',
-    'ledger/reaping.ts',
+    'ledger/ledger.ts',
   ),
   one(
     'ledger/lua/reap.lua',
