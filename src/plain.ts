@@ -11,10 +11,10 @@ export const reaches = [
   'key-hash',
   'receive-buffer',
   'redis-writes',
+  'script-commands',
   'start-garbage',
   'token-tables',
   'write-queue',
-  'young-commands',
 ] as const
 
 export type Reach = (typeof reaches)[number]

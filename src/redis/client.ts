@@ -6,8 +6,8 @@ import { Cluster, Command, Redis as Single } from 'ioredis'
 import type { ClusterOptions, RedisOptions } from 'ioredis'
 import type { RedisConfig, RedisLogin } from '../config/config.ts'
 import type { RedisOutage } from './outage.ts'
+import { replaceEvalsha } from './script-commands.ts'
 import { hostPort } from './server-kind.ts'
-import { keepYoung } from './young-commands.ts'
 
 /** Whatever serves the commands. */
 export type Redis = Single | Cluster
@@ -34,7 +34,7 @@ Single.prototype.disconnect = function (this: Single, reconnect) {
   disconnect.call(this, reconnect)
 }
 
-keepYoung(Command)
+replaceEvalsha(Command, [Single, Cluster])
 
 /** Connects when it is told to. */
 export function createClient(config: RedisConfig, options: ClientOptions): Redis {

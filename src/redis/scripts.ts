@@ -69,11 +69,11 @@ export function createScripts<Words extends Readonly<Record<string, string>>>({
 }: ScriptsOptions<Words>): Scripts<Words> {
   const texts = textsOf(library)
   return {
-    async run(name, keys, args) {
+    run(name, keys, args) {
       const started = performance.now()
-      const reply = await call(link.client, texts[name], { keys, args })
-      onReply?.(name, (performance.now() - started) / 1000, reply.nowMs)
-      return reply
+      return call(link.client, texts[name], { keys, args }, (reply) =>
+        onReply?.(name, (performance.now() - started) / 1000, reply.nowMs),
+      )
     },
     async load() {
       const all = Object.values<Loadable<string>>(texts)
@@ -118,32 +118,39 @@ interface KeysAndArgs {
   readonly args: readonly Argument[]
 }
 
-async function call<Word extends string>(
+/** One promise behind that of the client: an async function in between would make two more. */
+function call<Word extends string>(
   client: Redis,
   { text, sha, words }: Loadable<Word>,
   { keys, args }: KeysAndArgs,
+  onReply: (reply: Reply<Word>) => void,
 ): Promise<Reply<Word>> {
-  try {
-    return parse(await client.evalsha(sha, keys.length, ...keys, ...args), words)
-  } catch (error) {
+  const take = (raw: unknown) => {
+    const reply = parse(raw, words)
+    onReply(reply)
+    return reply
+  }
+  const failed = (error: unknown) => {
     if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw unavailable(error)
+    return client.eval(text, keys.length, ...keys, ...args).then(take, (again: unknown) => {
+      throw unavailable(again)
+    })
   }
-  try {
-    return parse(await client.eval(text, keys.length, ...keys, ...args), words)
-  } catch (error) {
-    throw unavailable(error)
-  }
+  return client.evalsha(sha, keys.length, ...keys, ...args).then(take, failed)
 }
 
 function parse<Word extends string>(raw: unknown, words: readonly Word[]): Reply<Word> {
-  if (!Array.isArray(raw)) throw new TypeError('A script answered with something that is no list')
+  if (!Array.isArray(raw)) throw strange('something that is no list')
   const values: readonly unknown[] = raw
   const [said, nowMs] = values
   const word = words.find((one) => one === said)
-  if (word === undefined)
-    throw new TypeError(`A script answered a word it has not: ${String(said)}`)
-  if (typeof nowMs !== 'number') throw new TypeError('A script answered with an unknown shape')
+  if (word === undefined) throw strange(`a word it has not: ${String(said)}`)
+  if (typeof nowMs !== 'number') throw strange('an unknown shape')
   return { word, nowMs, values }
+}
+
+function strange(what: string): GatewayError {
+  return unavailable(new TypeError(`A script answered ${what}`))
 }
 
 /** Loads them for a gateway that starts. If Redis is lost meanwhile, it starts all the same: a script that Redis lacks goes out with its text. */

@@ -20,6 +20,11 @@ export class LinkedList<T extends Linked<T>> {
     return this.#size
   }
 
+  /** The one that has been in the list for longest. */
+  get first(): T | undefined {
+    return this.#first
+  }
+
   /** Does nothing when the member is in the list already. */
   add(member: T): void {
     if (member.isListed) return

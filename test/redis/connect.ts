@@ -253,6 +253,21 @@ withWrites('what a turn has sent is on the wire when it is said to be', async (t
   await again
 })
 
+withWrites('what a turn has sent goes out although the connection is closed in it', async (t) => {
+  const { socket } = await startRedis(t)
+  const client = singleOf(await linkTo(t, socket))
+  const other = singleOf(await linkTo(t, socket))
+  const bytes = Buffer.from([0xff, 0])
+  const words = ['a', 'ä€', 'b', bytes, 'c', 'plain']
+  const lost = client.mset(...words).catch(() => undefined)
+  const last = client.set('d', 'last').catch(() => undefined)
+  client.disconnect()
+  await Promise.all([lost, last])
+  await until(async () => (await other.get('d')) === 'last')
+  t.same(await other.mget('a', 'c'), ['ä€', 'plain'])
+  t.same(await other.getBuffer('b'), bytes)
+})
+
 withWrites('close waits for replies under way, and ends also while Redis is away', async (t) => {
   const redis = await startRedis(t)
   const proxy = await startDelayProxy(t, redis.socket)

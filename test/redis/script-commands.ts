@@ -1,14 +1,16 @@
-// src/redis/young-commands.ts: a script's command ends as every other command of ioredis does, by its reply, by an error of
+// src/redis/script-commands.ts: a script's command ends as every other command of ioredis does, by its reply, by an error of
 // Redis, by time and by a lost connection, and gives it the same forms of words. What stays in memory is measured in
 // test/journeys/old-space.ts.
 
+import { setTimeout as wait } from 'node:timers/promises'
+import { Cluster } from 'ioredis'
 import t from 'tap'
 import { bothWays } from '../fixtures/both-ways.ts'
 import { connectLink } from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 import { soon } from '../fixtures/until.ts'
 
-const test = bothWays(t, 'young-commands')
+const test = bothWays(t, 'script-commands')
 const echo = 'return { KEYS[1], ARGV[1], #ARGV[2], 7, false, { ARGV[3] } }'
 
 test('a script gets its words, and its reply comes as text and numbers', async (t) => {
@@ -36,4 +38,26 @@ test('an error of Redis, silence and a lost connection reject', async (t) => {
   await t.rejects(soon(lost), { message: /Connection is closed/ })
   process.kill(redis.pid, 'SIGCONT')
   await t.rejects(client.evalsha(sha, 0), { message: /closed|writeable/ })
+})
+
+test('each script has the whole time for its reply', async (t) => {
+  const redis = await startRedis(t)
+  const { client } = await connectLink(t, redis.socket, 150)
+  if (client instanceof Cluster) return
+  // Else the connection would be given up before the last script.
+  delete client.options.socketTimeout
+  const sha = String(await client.script('LOAD', 'return 1'))
+  const msOf = async () => {
+    const begun = performance.now()
+    await t.rejects(soon(client.evalsha(sha, 0)), { message: 'Command timed out' })
+    return performance.now() - begun
+  }
+  t.equal(await client.evalsha(sha, 0), 1, 'answered, so its time-out concerns nobody')
+  process.kill(redis.pid, 'SIGSTOP')
+  const first = msOf()
+  await wait(70)
+  const all = await Promise.all([first, msOf(), msOf()])
+  for (const ms of all) t.ok(ms >= 149, `${ms} ms`)
+  t.ok((await msOf()) >= 149, 'another one, when none was waiting')
+  process.kill(redis.pid, 'SIGCONT')
 })
