@@ -207,6 +207,8 @@ export type Answer =
       readonly status: number
       readonly headers?: Readonly<Record<string, string>>
       readonly body: string | Buffer
+      /** `latin1`: each char of a string is a byte, as in an SseEvent. */
+      readonly encoding?: 'latin1' | undefined
     }
   | {
       readonly status: number

@@ -1,12 +1,27 @@
 // Ids of resources: a prefix and a monotonic UUIDv7 as 32 hex digits, so that a later id is always the greater one.
 // Node's own randomUUIDv7 has no counter: half of the ids made in one millisecond are out of order.
 
-import { uuidv7obj } from 'uuidv7'
+import { randomFillSync } from 'node:crypto'
+import { V7Generator } from 'uuidv7'
 
 export type IdPrefix = 'sess' | 'msg' | 'file' | 'txn' | 'req' | 'acct' | 'key'
 
+/** Random numbers for some hundred ids: to fetch them one by one is most of what an id costs. */
+const pool = new Uint32Array(1024)
+let used = pool.length
+
+const generator = new V7Generator({
+  nextUint32() {
+    if (used === pool.length) {
+      randomFillSync(pool)
+      used = 0
+    }
+    return pool[used++] ?? 0
+  },
+})
+
 export function newId(prefix: IdPrefix): string {
-  return `${prefix}_${uuidv7obj().toHex()}`
+  return `${prefix}_${generator.generate().toHex()}`
 }
 
 /** The next greater id. It keeps the millisecond of `id` unless that is full. Needed when a clock that ran ahead made `id`. */

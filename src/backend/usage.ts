@@ -85,9 +85,8 @@ export class Meter {
     return chunk.usage && chunk.hasChoices && chunk.choices.length === 0 ? 'usage' : 'other'
   }
 
-  /** Reads a whole answer. Resolves with false when it is no JSON object, or an error. */
-  async json(body: Buffer): Promise<boolean> {
-    const data = body.toString('latin1')
+  /** Reads a whole answer, latin1. Resolves with false when it is no JSON object, or an error. */
+  async json(data: string): Promise<boolean> {
     const answer = readAnswer(data)
     if (!answer) {
       this.#sawError = true

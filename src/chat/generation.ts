@@ -56,9 +56,9 @@ async function wholeOf(generation: Generation, backend: BackendAnswer): Promise<
   const { run, deadline } = generation
   if (backend.status !== 200) return await refused(generation, backend)
   if (!mayTryAnother(generation)) forgetBody(generation, backend)
-  const body = await readAnswer(generation, backend)
-  if (!Buffer.isBuffer(body)) return body
-  const event = { event: undefined, data: body.toString('latin1') }
+  const answer = await readAnswer(generation, backend)
+  if (typeof answer !== 'string') return answer
+  const event = { event: undefined, data: answer }
   // A plugin may change the data.
   run.event?.(event)
   generation.x.facts.firstTokenMs = performance.now() - generation.sentAtMs
@@ -66,14 +66,14 @@ async function wholeOf(generation: Generation, backend: BackendAnswer): Promise<
   generation.seat?.succeeded()
   await run.finish(outcome(generation, 200))
   const headers = { ...passedHeaders(backend), 'Content-Type': 'application/json' }
-  return { status: 200, headers, body: run.event ? Buffer.from(event.data, 'latin1') : body }
+  return { status: 200, headers, body: event.data, encoding: 'latin1' }
 }
 
-/** What was generated is charged even if nobody gets it, because the answer is too large or the client has left. */
+/** Resolves with the answer, latin1. What was generated is charged even if nobody gets it, because the answer is too large or the client has left. */
 async function readAnswer(
   generation: Generation,
   backend: BackendAnswer,
-): Promise<Buffer | Answer> {
+): Promise<string | Answer> {
   const { limits, meter, deadline } = generation
   const answer = await readWhole(backend, limits.answerBytes)
   if (answer.isTooLarge) {
@@ -85,10 +85,11 @@ async function readAnswer(
     if (deadline.signal.reason instanceof ClientLeft) meter.wasted(answer.wasted())
     throw new GatewayError('upstream_incomplete', { source: 'backend' })
   }
-  if (await meter.json(answer.body)) return answer.body
+  const data = answer.body.toString('latin1')
+  if (await meter.json(data)) return data
   meter.wasted(answer.wasted())
-  const data = answer.body.toString('latin1', 0, errorBodyBytes + 1)
-  if (!meter.sawContent && isErrorBody(data)) return await refusedIn(generation, data)
+  const head = data.slice(0, errorBodyBytes + 1)
+  if (!meter.sawContent && isErrorBody(head)) return await refusedIn(generation, head)
   // No retry after content: the content is charged, and another try would be charged again.
   throw new GatewayError('upstream_error', { source: 'backend', retry: !meter.sawContent })
 }

@@ -46,8 +46,9 @@ export async function sendAnswer(
   const { answer, limits } = options
   if ('content' in answer) return sendContent(res, contentOf(res, x, { ...options, answer }))
   if ('body' in answer) {
-    const { status, headers = {}, body } = answer
-    return sendWhole(res, x, { status, headers, body, isMidBody: isMidBody(res.req), limits })
+    const { status, headers = {}, body, encoding } = answer
+    const isMid = isMidBody(res.req)
+    return sendWhole(res, x, { status, headers, body, encoding, isMidBody: isMid, limits })
   }
   const out = openStream(res, x, { status: answer.status, headers: answer.headers, limits })
   try {
@@ -146,35 +147,46 @@ export function hasLeft(res: ServerResponse): boolean {
 /** Up to this size, head and body go out as one string, in one write(2); a Buffer after the head would be a writev, 3 µs more. A longer body goes out as a Buffer: the system would copy a string, and keep both until the client has taken it. */
 const oneWriteBytes = 64 * 1024
 
+interface Written {
+  readonly body: string | Buffer
+  readonly encoding: 'latin1' | 'utf8'
+}
+
 interface Whole extends Head {
   readonly body: string | Buffer
+  readonly encoding?: 'latin1' | undefined
   readonly isMidBody: boolean
   readonly limits: ReaderLimits
 }
 
 function sendWhole(res: ServerResponse, x: Replying, whole: Whole): void {
   const { isMidBody, limits } = whole
-  const isLong = whole.body.length > oneWriteBytes
-  const body = isLong && typeof whole.body === 'string' ? Buffer.from(whole.body) : whole.body
+  const { body, encoding } = inOneWrite(whole)
   if (isMidBody) res.shouldKeepAlive = false
-  writeHead(res, x, { ...whole, body })
+  writeHead(res, x, { ...whole, bytes: Buffer.byteLength(body, encoding) })
   // The answer is ended only after `linger`, because Node closes the connection when such an answer ends.
   if (isMidBody) {
-    res.write(body)
+    res.write(body, encoding)
     return linger(res.req, () => watchUntaken(res.end(), limits))
   }
-  if (typeof body === 'string') res.end(body)
-  else if (isLong) res.end(body)
-  else res.end(body.toString('latin1'), 'latin1')
+  res.end(body, encoding)
   watchUntaken(res, limits)
+}
+
+function inOneWrite({ body, ...whole }: Whole): Written {
+  const encoding = whole.encoding ?? 'utf8'
+  const isLong = body.length > oneWriteBytes
+  if (typeof body !== 'string') {
+    return isLong ? { body, encoding } : { body: body.toString('latin1'), encoding: 'latin1' }
+  }
+  return { body: isLong ? Buffer.from(body, encoding) : body, encoding }
 }
 
 function writeHead(
   res: ServerResponse,
   x: Replying,
-  { status, headers, body }: Head & { readonly body: string | Buffer },
+  { status, headers, bytes: length }: Head & { readonly bytes: number },
 ): void {
-  const length = Buffer.byteLength(body)
   const list = headerList(x.id, x.replyHeaders, headers)
   const type = headerOf(headers, 'content-type')
   if (length > 0 && type === undefined) list.push('Content-Type', 'application/json')

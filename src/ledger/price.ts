@@ -10,8 +10,31 @@ const most = BigInt(Number.MAX_SAFE_INTEGER)
 
 /** If `cached` is more than `prompt`, it counts as `prompt`. Throws a RangeError for counts that are not integers ≥ 0: the meter never returns such counts. */
 export function charge(price: Price, tokens: TokenCounts): number {
-  const sum = price.request + microsOf(price, tokens)
-  return bounded((sum + micro - 1n) / micro)
+  const { request, input, cachedInput, output } = numbersOf(price)
+  const prompt = count(tokens.prompt)
+  const cached = count(Math.min(tokens.cached, prompt))
+  const outputMicros = count(tokens.completion) * output
+  const sum = request + (prompt - cached) * input + cached * cachedInput + outputMicros
+  // Doubles are exact up to here. A part that is not exact is larger, and so is its sum.
+  if (sum <= Number.MAX_SAFE_INTEGER - 999_999) return Math.floor((sum + 999_999) / 1_000_000)
+  return bounded((price.request + microsOf(price, tokens) + micro - 1n) / micro)
+}
+
+/** A price as numbers: bigints are made anew by each multiplication. Lives as long as its model. */
+const numbers = new WeakMap<Price, Readonly<Record<keyof Price, number>>>()
+
+function numbersOf(price: Price) {
+  const known = numbers.get(price)
+  if (known) return known
+  const { input, output, cachedInput, request } = price
+  const made = {
+    input: Number(input),
+    output: Number(output),
+    cachedInput: Number(cachedInput),
+    request: Number(request),
+  }
+  numbers.set(price, made)
+  return made
 }
 
 /** What tokens cost the operator, for a metric: not rounded, and no amount of the ledger. */
@@ -27,11 +50,18 @@ function microsOf(price: Cost, { prompt, cached, completion }: TokenCounts): big
   )
 }
 
+const texts = new WeakMap<Price, string>()
+
 /** `<input> <output> <cached input> <request>`. The last word is left out if it is 0; then so is `<cached input>`, if it equals the input. */
-export function priceText({ input, output, cachedInput, request }: Price): string {
+export function priceText(price: Price): string {
+  const known = texts.get(price)
+  if (known !== undefined) return known
+  const { input, output, cachedInput, request } = price
   const words = [input, output, cachedInput, request].map(decimalText)
   const length = request > 0n ? 4 : cachedInput === input ? 2 : 3
-  return words.slice(0, length).join(' ')
+  const text = words.slice(0, length).join(' ')
+  texts.set(price, text)
+  return text
 }
 
 export function parsePrice(text: string): Price {

@@ -127,12 +127,15 @@ export class Arrival implements Exchange {
 }
 
 function find(req: IncomingMessage, { listener, router }: Pick<Ways, 'listener' | 'router'>) {
-  let target: RequestTarget = { path: '', query: new URLSearchParams() }
+  let target: RequestTarget | undefined
   try {
     target = parseTarget(req)
-    return { ...target, ...router.find(req.method ?? '', target.path) }
+    const { path, query } = target
+    const { route, params } = router.find(req.method ?? '', path)
+    return { path, query, route, params }
   } catch (error) {
-    return { ...target, route: refusing(error, listener), params: {} }
+    const { path, query } = target ?? { path: '', query: new URLSearchParams() }
+    return { path, query, route: refusing(error, listener), params: {} }
   }
 }
 

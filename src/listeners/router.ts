@@ -32,12 +32,15 @@ export function createRouter(
   { strayMessage }: { readonly strayMessage?: string | undefined } = {},
 ): Router {
   const table = findMyWay({ caseSensitive: true, maxParamLength })
-  const fixed = new Map<string, readonly string[]>()
+  /** By path, of the paths without parameters: most requests are for one of these. */
+  const fixed = new Map<string, Map<string, RouteMatch>>()
   for (const route of routes) {
     checkRoute(route)
     for (const path of mounts(route.path)) {
       table.on(route.method, path, nobody, route)
-      if (!/[:*]/.test(path)) fixed.set(path, [...(fixed.get(path) ?? []), route.method])
+      if (/[:*]/.test(path)) continue
+      const own = fixed.get(path) ?? new Map<string, RouteMatch>()
+      fixed.set(path, own.set(route.method, { route, params: none }))
     }
   }
   const look = (method: string, path: string): RouteMatch | undefined => {
@@ -49,9 +52,11 @@ export function createRouter(
     find(method, path) {
       const asked = method === 'HEAD' ? 'GET' : method
       const own = fixed.get(path)
+      const known = own?.get(asked)
+      if (known) return known
       const found = look(asked, path)
-      if (found && (own === undefined || own.includes(asked) || asked === 'OPTIONS')) return found
-      const allowed = resourceMethods.filter((one) => own?.includes(one) ?? look(one, path))
+      if (found && (own === undefined || asked === 'OPTIONS')) return found
+      const allowed = resourceMethods.filter((one) => own?.has(one) ?? look(one, path))
       if (allowed.length > 0) throw notAllowed(allowed)
       throw new GatewayError('route_not_found', { message: strayMessage })
     },
@@ -66,6 +71,8 @@ function checkRoute({ method, path, begin, body, maxBytes }: Route): void {
     throw new Error(`${name} reads a body of JSON and has no "maxBytes".`)
   }
 }
+
+const none = Object.freeze({})
 
 function mounts(path: string): readonly string[] {
   return path.startsWith('/api/') ? [path, `/v1${path}`] : [path]

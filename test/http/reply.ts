@@ -68,6 +68,18 @@ t.test("bytes are sent as they are, with their type; a backend's JSON with no-st
   t.equal((await json.ask(get)).headers['cache-control'], 'no-store')
 })
 
+t.test('a latin1 text is sent char by char as bytes, whatever its size', async (t) => {
+  for (const size of [1, 1000, 200_000]) {
+    const bytes = Buffer.alloc(size, '{"é":"\u{1f600}"}')
+    const body = bytes.toString('latin1')
+    const headers = { 'content-type': 'text/plain' }
+    const one = await answering(t, { status: 200, body, encoding: 'latin1', headers })
+    const answer = await one.ask(get)
+    t.ok(answer.body.equals(bytes), `${size} bytes`)
+    t.equal(answer.headers['content-length'], String(size))
+  }
+})
+
 t.test('204 and 304 have neither body nor length, HEAD has the length of GET', async (t) => {
   for (const status of [204, 304]) {
     const one = await answering(t, { status, body: '' })

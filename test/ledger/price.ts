@@ -12,6 +12,7 @@ import {
   wholeCounts,
   wholeTokens,
 } from '../../src/ledger/price.ts'
+import { noTokens } from '../../src/tokens/token-counts.ts'
 import { seeded } from '../fixtures/random.ts'
 
 const price = (part: Partial<Price> = {}): Price => ({
@@ -75,6 +76,20 @@ t.test('10,000 random charges are those of exact arithmetic', async (t) => {
     }
     if (got * 1_000_000n < micro || (got - 1n) * 1_000_000n >= micro) {
       t.fail(`charge ${got} for ${micro}`, { p, prompt, cached, completion })
+    }
+  }
+})
+
+t.test('a charge is exact where doubles end to be', async (t) => {
+  const most = BigInt(Number.MAX_SAFE_INTEGER)
+  const nothing = price({ input: 0n, output: 0n, cachedInput: 0n })
+  const whole = most - (most % 1_000_000n)
+  for (const near of [-1n, 0n, 1n, 2n, 3n].map((n) => whole + n * 1_000_000n)) {
+    for (let micros = near - 3n; micros <= near + 3n; micros++) {
+      const exact = Number((micros + 999_999n) / 1_000_000n)
+      t.equal(charge({ ...nothing, request: micros }, noTokens), exact, `${micros}`)
+      const each = { ...nothing, output: micros / 3n, request: micros % 3n }
+      t.equal(charge(each, { ...noTokens, completion: 3 }), exact, `${micros} in parts`)
     }
   }
 })

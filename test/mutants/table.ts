@@ -316,8 +316,18 @@ export const mutants: readonly Mutant[] = [
   lua('sums', 'account.spent = account.spent + paid', '', wide),
   one(
     'ledger/price.ts',
-    'return bounded((sum + micro - 1n) / micro)',
-    'return bounded(sum / micro)',
+    'return bounded((price.request + microsOf(price, tokens) + micro - 1n) / micro)',
+    'return bounded((price.request + microsOf(price, tokens)) / micro)',
+  ),
+  one(
+    'ledger/price.ts',
+    'if (sum <= Number.MAX_SAFE_INTEGER - 999_999) return Math.floor((sum + 999_999) / 1_000_000)',
+    'if (sum <= Number.MAX_SAFE_INTEGER - 999_999) return Math.floor(sum / 1_000_000)',
+  ),
+  one(
+    'ledger/price.ts',
+    'if (sum <= Number.MAX_SAFE_INTEGER - 999_999) return Math.floor((sum + 999_999) / 1_000_000)',
+    'if (sum <= Number.MAX_SAFE_INTEGER + 999_999) return Math.floor((sum + 999_999) / 1_000_000)',
   ),
   one(
     'ledger/admit.ts',
