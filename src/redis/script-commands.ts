@@ -17,6 +17,7 @@ interface CommandInside {
   /** Called by its constructor; makes the promise and its functions. */
   initPromise(): void
   stringifyArguments(): void
+  toWritable(socket: object): string | Buffer
   /** Buffers become text. */
   transformReply(reply: unknown): unknown
 }
@@ -57,6 +58,19 @@ const scriptCommandOf = (Inside: CommandClass) =>
     }
 
     override initPromise(): void {}
+
+    /** Nearly all words are ASCII: so their bytes are counted once for all, and not word by word. */
+    override toWritable(socket: object): string | Buffer {
+      const { args } = this
+      const pieces = [`*${args.length + 1}\r\n$7\r\nevalsha`]
+      for (const word of args) {
+        if (typeof word !== 'string') return super.toWritable(socket)
+        pieces.push(`$${word.length}`, word)
+      }
+      pieces.push('')
+      const text = pieces.join('\r\n')
+      return Buffer.byteLength(text) === text.length ? text : super.toWritable(socket)
+    }
 
     /** The client calls it whenever it sends the command; the first time counts. */
     setTimeout(ms: number): void {
