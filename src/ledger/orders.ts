@@ -172,6 +172,6 @@ export function reportSettled(
 ): void {
   const { ref, implausible: tokens = 0 } = order
   if (numberAt(reply, 3) > 0) onOwing(ref)
-  const isRepeated = reply.values[5] === 1
+  const isRepeated = numberAt(reply, 5) === 1
   if (tokens > 0 && !isRepeated) onImplausible(tokens)
 }

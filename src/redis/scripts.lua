@@ -8,6 +8,12 @@ local function int(n)
   return format('%d', n)
 end
 
+-- A reply as one text, a value a line: ioredis takes as long for each value of a list as for all of the text. The values are
+-- texts without line ends, of int() too, and whole numbers below 10^14.
+local function packed(values)
+  return table.concat(values, '\n')
+end
+
 -- A missing or empty field counts as 0.
 local function number(text)
   return tonumber(text or 0) or 0

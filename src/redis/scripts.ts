@@ -35,7 +35,7 @@ export type WordsOf<Library extends { readonly scripts: Readonly<Record<string, 
 export interface Reply<Word extends string = string> {
   readonly word: Word
   readonly nowMs: number
-  /** The whole answer, word and time included, so that positions are those of the script's header. */
+  /** The whole answer, word and time included, so that positions are those of the script's header. All are texts where the header says `packed`. */
   readonly values: readonly unknown[]
 }
 
@@ -140,14 +140,19 @@ function call<Word extends string>(
 }
 
 function parse<Word extends string>(raw: unknown, words: readonly Word[]): Reply<Word> {
-  if (!Array.isArray(raw)) throw strange('something that is no list')
-  const values: readonly unknown[] = raw
-  const [said, nowMs] = values
+  const isPacked = typeof raw === 'string'
+  const values: readonly unknown[] | undefined = isPacked ? raw.split('\n') : listOf(raw)
+  if (!values) throw strange('something that is no list')
+  const [said, time] = values
+  const nowMs = isPacked ? Number(time) : time
   const word = words.find((one) => one === said)
   if (word === undefined) throw strange(`a word it has not: ${String(said)}`)
-  if (typeof nowMs !== 'number') throw strange('an unknown shape')
-  return { word, nowMs, values }
+  if (!Number.isInteger(nowMs)) throw strange('an unknown shape')
+  return { word, nowMs: Number(nowMs), values }
 }
+
+const listOf = (raw: unknown): readonly unknown[] | undefined =>
+  Array.isArray(raw) ? raw : undefined
 
 function strange(what: string): GatewayError {
   return unavailable(new TypeError(`A script answered ${what}`))

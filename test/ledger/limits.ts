@@ -194,6 +194,15 @@ t.test('where account and key have a limit, the tighter one is shown', async (t)
   t.ok((limits.requests?.resetMs ?? 0) <= 60_000)
 })
 
+t.test('the largest limits are shown exactly', async (t) => {
+  const most = Number.MAX_SAFE_INTEGER
+  const { ledger, caller } = await open(t, { requestsPerMinute: most, tokensPerMinute: most })
+  const { limits } = (await ledger.admit(request(caller, 1))).fields
+  t.match(limits.requests, { limit: most, remaining: most - 1 })
+  t.equal(limits.tokens?.limit, most)
+  t.ok(Math.abs((limits.tokens?.remaining ?? 0) - most) < 100)
+})
+
 t.test('no limit is shown where there is none', async (t) => {
   const { ledger, caller } = await open(t, {})
   t.same((await ledger.admit(request(caller, 1))).fields.limits, {

@@ -142,10 +142,12 @@ t.test('an unexpected reply of Redis is ledger_unavailable', async (t) => {
 })
 
 t.test('a reply of an unknown shape is ledger_unavailable', async (t) => {
-  const client = { evalsha: async () => 'OK' }
-  const link = { client, up: true, onReady: () => undefined, onLost: () => undefined }
-  const scripts = createScripts({ library: ledgerScripts, link: Object(link) })
-  await t.rejects(scripts.run('identify', [], []), { code: 'ledger_unavailable' })
+  for (const reply of ['OK', 'ok', 'ok\nnow', 7, null, ['ok'], ['ok', '1']]) {
+    const client = { evalsha: async () => reply }
+    const link = { client, up: true, onReady: () => undefined, onLost: () => undefined }
+    const scripts = createScripts({ library: ledgerScripts, link: Object(link) })
+    await t.rejects(scripts.run('identify', [], []), { code: 'ledger_unavailable' })
+  }
 })
 
 t.test('so is a word that the script does not have', async (t) => {

@@ -17,7 +17,7 @@
 --          account id, name, plan, key id, what the account owes,
 --          the lower token limit of account and key (-1 = none): no more than this was counted;
 --          the error code with which shadow mode would have refused, else '';
---          what was available before this hold; 1 = the key has limits of requests or tokens of its own
+--          what was available before this hold; 1 = the key has limits of requests or tokens of its own; packed
 --      | reap, now: reap.lua has to be called first | renew, now: renew.lua has to be called first
 --      | plan, now, actual | windows, now: Redis' time is outside the window of ARGV 8 that is needed
 --      | <error code>, now, limit of requests, remaining, limit of tokens, remaining, which, available,
@@ -68,7 +68,7 @@ end
 local function answer(word, ...)
   local request_limit, requests_left = tighter(rpm, requests_used, key.rpm, key.requests)
   local token_limit, tokens_left = tighter(tpm, tokens_used, key.tpm, key.tokens)
-  return { word, now, request_limit, requests_left, token_limit, tokens_left, ... }
+  return { word, now, int(request_limit), int(requests_left), int(token_limit), int(tokens_left), ... }
 end
 
 -- A request that wants more tokens than a whole minute may have would be refused in every minute. So if fewer tokens
@@ -76,7 +76,7 @@ end
 local most_tokens = math.min(tpm or math.huge, key.tpm or math.huge)
 local counted = math.min(tokens, math.max(fewest, most_tokens))
 local has_limits = (key.rpm or key.tpm) and 1 or 0
-local most_in_reply = most_tokens < math.huge and most_tokens or -1
+local most_in_reply = int(most_tokens < math.huge and most_tokens or -1)
 
 local function refuse(word, which, available, renews_at)
   return answer(word, which, int(available), account.id, key.id, int(account.owed), most_in_reply, int(renews_at),
@@ -84,8 +84,8 @@ local function refuse(word, which, available, renews_at)
 end
 
 local function grant(amount, charged, would_refuse, available)
-  return answer('ok', int(amount), int(charged), account.id, name or '', account.plan, key.id,
-    int(account.owed), most_in_reply, would_refuse, int(available), has_limits)
+  return packed(answer('ok', int(amount), int(charged), account.id, name or '', account.plan, key.id,
+    int(account.owed), most_in_reply, would_refuse, int(available), has_limits))
 end
 
 -- A request that is refused for another reason than limits and money makes Redis neither reap nor renew.

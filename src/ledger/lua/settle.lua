@@ -5,7 +5,8 @@
 -- ARGV: 1 `<hold id> <total charge> <prompt> <cached> <completion> <tokens counted for the limit at admission>
 --       <their minute> <implausible> <1 = its key had limits of its own>`;
 --       2 `<key id> <model percent-encoded>`; 3 flags: e estimated, c cut; 4 meta
--- Reply: ok, now, charge, owed of it, balance, 1 = it was settled before, waived of it or 0 if it was settled before
+-- Reply: ok, now, charge, owed of it, balance, 1 = it was settled before, waived of it or 0 if it was settled before;
+--          packed
 --      | late, now | account_not_found, now
 
 local key_key, flags, meta = KEYS[4], ARGV[3], ARGV[4]
@@ -29,7 +30,7 @@ local settled = settled_of(id)
 local mark, kept = unpack(call('HMGET', settled, id, 'kept'))
 if mark and string.sub(mark, 1, 1) == 's' then
   local charge, owed = match(mark, '^s (%d+) (%d+)$')
-  return { 'ok', now, charge, owed, int(account.granted - account.spent), 1, '0' }
+  return packed({ 'ok', now, charge, owed, int(account.granted - account.spent), 1, '0' })
 end
 if not row and not mark and now - made_at(id) > DAY_MS then return { 'late', now } end
 -- The books of a deleted account are closed.
@@ -116,4 +117,6 @@ if number(key_minute) == minute and correction ~= 0 then
   call('HSET', key_key, 'tokens', int(math.max(0, number(key_tokens) + correction)))
 end
 local waived_in_all = int(before.waived + charge.waived)
-return { 'ok', now, charged, int(charge.owed), int(account.granted - account.spent), 0, waived_in_all }
+return packed({
+  'ok', now, charged, int(charge.owed), int(account.granted - account.spent), 0, waived_in_all,
+})
