@@ -23,19 +23,31 @@ import { Relay } from './relay.ts'
 import type { ChatRequest } from './request.ts'
 
 export function begin(x: Exchange, options: GenerationOptions): Generation {
-  const { request, targets } = options
+  const { run, request, limits, targets, grammar, heartbeatMs } = options
   const { model, row, stream } = request
   const { generates } = row
   const deadline = new Deadline({ timeouts: model.timeouts, parent: x.signal, generates, stream })
   x.finishesAlone = finishesAlone(request)
+  const target = firstTarget(request)
+  // Its parts by name: an object that is put together of several takes longer.
   const generation: Generation = {
-    ...options,
+    run,
+    request,
+    limits,
+    targets,
+    grammar,
+    heartbeatMs,
     x,
     deadline,
     candidates: targets.candidatesFor(model, x.caller?.ref ?? ''),
     isCommitted: false,
     cancelled: undefined,
-    ...emptyAttempt(x, request),
+    target,
+    meter: meterOf({ x, request }, target),
+    backend: undefined,
+    seat: undefined,
+    sentAtMs: 0,
+    relay: undefined,
   }
   // Named first: V8 would allocate a function that is written directly behind `x.stop =` in its old space, and there it
   // would keep the exchange alive.
@@ -123,12 +135,11 @@ function mayStillAsk({ isCommitted, cancelled, deadline }: Generation): boolean 
   return !isCommitted && !cancelled && !deadline.isOver
 }
 
-/** What a generation has before its first attempt. The meter is for the model's first target; another target that is asked first gets its own. */
-function emptyAttempt(x: Exchange, request: ChatRequest) {
-  const [target] = request.model.targets
-  if (!target) throw new Error(`model ${request.model.id} has no target`)
-  const meter = meterOf({ x, request }, target)
-  return { target, meter, ...nothingYet }
+/** A generation begins with a meter for its model's first target; another target that is asked first gets its own. */
+function firstTarget({ model }: ChatRequest): Target {
+  const [target] = model.targets
+  if (!target) throw new Error(`model ${model.id} has no target`)
+  return target
 }
 
 /** What an attempt has before its target has answered. */

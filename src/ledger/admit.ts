@@ -71,25 +71,39 @@ export function admitCall(request: AdmitRequest) {
   const { promptTokens, outputTokens, leastOutputTokens = outputTokens } = request
   const tokens = wholeTokens(promptTokens) + wholeTokens(outputTokens)
   const fewest = wholeTokens(promptTokens) + wholeTokens(leastOutputTokens)
-  const note = { model: encodeURIComponent(request.model), meta: metaText(request) }
-  const tail = `${note.model} ${note.meta}`
+  const model = encodeURIComponent(request.model)
+  const meta = metaText(request)
+  const tail = `${model} ${meta}`
   const sizes = `${holdId} ${wholeAmount(amount)} ${wholeAmount(min)} ${tokens} ${fewest} ${isSliced ? shares : 1}`
   return {
     script: 'admit' as const,
     words(context: CallContext): readonly string[] {
-      const { model } = request
-      return [scope, sizes, planWords(context, model), model, tail, '', offerWords(context)]
+      const allowed = planWords(context, request.model)
+      return [scope, sizes, allowed, request.model, tail, '', offerWords(context)]
     },
     read: (reply: Answered<'admit'>): AdmitAnswer => readAdmitAnswer(reply, request),
     holdOf(granted: AdmitGranted): Hold {
-      const { accountId, accountName, plan, keyId, keyHasLimits } = granted
-      const { limits, wouldRefuse, available } = granted
-      const who = { accountId, accountName, plan, keyId, keyHasLimits }
-      const found = { ...who, limits, wouldRefuse, available }
-      const minute = Math.floor(granted.nowMs / minuteMs)
       const countedTokens = Math.min(tokens, granted.mostTokens)
-      const asked = { id: holdId, ref, hmac, ...note, countedTokens, minute, isShadow }
-      return new Hold({ ...asked, ...found }, granted.amount)
+      // No spreads: those of a request take 1 µs.
+      const fields = {
+        id: holdId,
+        ref,
+        hmac,
+        accountId: granted.accountId,
+        accountName: granted.accountName,
+        keyId: granted.keyId,
+        keyHasLimits: granted.keyHasLimits,
+        plan: granted.plan,
+        model,
+        meta,
+        limits: granted.limits,
+        countedTokens,
+        minute: Math.floor(granted.nowMs / minuteMs),
+        isShadow,
+        wouldRefuse: granted.wouldRefuse,
+        available: granted.available,
+      }
+      return new Hold(fields, granted.amount)
     },
   }
 }

@@ -94,7 +94,8 @@ function meter(gateway: Gateway, x: Exchange, config: MeteringConfig): Hooks {
       const { model, sessionId, messageId } = want
       const meta = { requestId: x.id, sessionId, messageId, price: model.price }
       const sizes = sizesOf(want, sizing)
-      const request = { ...x.caller, ...sizes, holdId, model: model.id, meta, isShadow }
+      const { ref, hmac, scope } = x.caller
+      const request = { ...sizes, ref, hmac, scope, holdId, model: model.id, meta, isShadow }
       hold = await ledger.admit(request).catch((error: unknown) => {
         const { available } = (error instanceof GatewayError && error.shortage) || {}
         if (available !== undefined) Object.assign(x.replyHeaders, low(available))

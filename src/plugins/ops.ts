@@ -176,6 +176,7 @@ function isGivenUp({ clientLeft, error }: Outcome): boolean {
   return clientLeft || error?.code === 'message_cancelled'
 }
 
+/** What is undefined is not written. No spreads, which make each object in another way: 1 µs a request. */
 function line(gateway: Gateway, x: Exchange, outcome: Outcome, seconds: number): object {
   const { error } = outcome
   const { facts } = x
@@ -192,7 +193,7 @@ function line(gateway: Gateway, x: Exchange, outcome: Outcome, seconds: number):
     key: (x.identity ?? error?.caller)?.keyId ?? facts.keyId,
     model: facts.model,
     target: facts.target,
-    ...(facts.failed && { attempts: attemptsOf(x, outcome, seconds) }),
+    attempts: facts.failed && attemptsOf(x, outcome, seconds),
     stream: facts.stream,
     overhead_ms: rounded(facts.overheadMs),
     first_token_ms: rounded(facts.firstTokenMs),
@@ -205,9 +206,10 @@ function line(gateway: Gateway, x: Exchange, outcome: Outcome, seconds: number):
     basis: facts.basis,
     cost: facts.cost,
     would_refuse: facts.wouldRefuse,
-    ...(outcome.clientLeft ? { client_left: true } : {}),
-    ...(error ? { code: error.code, source: error.source } : {}),
-    ...(error?.cause && isSurprise(error, gateway) ? { err: error.cause } : {}),
+    client_left: outcome.clientLeft || undefined,
+    code: error?.code,
+    source: error?.source,
+    err: error?.cause && isSurprise(error, gateway) ? error.cause : undefined,
   }
 }
 
