@@ -188,17 +188,17 @@ function granted(reply: Reply) {
     /** Of a hold that was opened again: what its reaping has charged. */
     chargedBefore: numberAt(reply, 7),
     accountId: textAt(reply, 8),
-    accountName: textAt(reply, 9),
-    plan: textAt(reply, 10),
-    keyId: textAt(reply, 11),
-    owed: numberAt(reply, 12),
+    accountName: textAt(reply, 16),
+    plan: textAt(reply, 9),
+    keyId: textAt(reply, 10),
+    owed: numberAt(reply, 11),
     /** The lower one of the account's and the key's limit of tokens a minute: the request counts as no more than this. */
-    mostTokens: mostAt(reply, 13),
+    mostTokens: mostAt(reply, 12),
     /** In shadow mode: the error with which it would have been refused. */
-    wouldRefuse: excusable.find((code) => code === textAt(reply, 14)),
+    wouldRefuse: excusable.find((code) => code === textAt(reply, 13)),
     /** Balance tokens that were available before this hold. */
-    available: numberAt(reply, 15),
-    keyHasLimits: numberAt(reply, 16) > 0,
+    available: numberAt(reply, 14),
+    keyHasLimits: numberAt(reply, 15) > 0,
     nowMs: reply.nowMs,
   }
 }

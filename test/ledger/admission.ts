@@ -289,3 +289,15 @@ t.test('a settlement that was written first counts, even if Redis reads it later
     t.equal((await next).amount, 10)
   }
 })
+
+t.test(
+  'a name with line ends, which no route lets through, moves nothing in the reply',
+  async (t) => {
+    const { link, ledger } = await open()
+    const caller = await makeAccount(link)
+    await link.client.hset(keys.account(caller.ref), { granted: 50, name: 'a\nother\nkey_x\n9\n9' })
+    const { amount, fields } = await ledger.admit(request(caller, 20))
+    t.equal(amount, 20)
+    t.match(fields, { keyId: `key_${caller.ref}`, available: 50, accountName: 'a' })
+  },
+)

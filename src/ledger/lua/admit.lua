@@ -14,10 +14,11 @@
 --       8 `<tokens> <every> <1 = the rest of the last one stays>` of the plan's allowance, or `- - 0`, and then
 --         `<start> <end>` of the day, the week and the month that allowances and budgets go by, in ms
 -- Reply: ok, now, limit of requests, remaining, limit of tokens, remaining (-1 = none), granted amount, charged before,
---          account id, name, plan, key id, what the account owes,
+--          account id, plan, key id, what the account owes,
 --          the lower token limit of account and key (-1 = none): no more than this was counted;
 --          the error code with which shadow mode would have refused, else '';
---          what was available before this hold; 1 = the key has limits of requests or tokens of its own; packed
+--          what was available before this hold; 1 = the key has limits of requests or tokens of its own; the account's
+--          name, last because its text is the least bounded; packed
 --      | reap, now: reap.lua has to be called first | renew, now: renew.lua has to be called first
 --      | plan, now, actual | windows, now: Redis' time is outside the window of ARGV 8 that is needed
 --      | <error code>, now, limit of requests, remaining, limit of tokens, remaining, which, available,
@@ -84,8 +85,8 @@ local function refuse(word, which, available, renews_at)
 end
 
 local function grant(amount, charged, would_refuse, available)
-  return packed(answer('ok', int(amount), int(charged), account.id, name or '', account.plan, key.id,
-    int(account.owed), most_in_reply, would_refuse, int(available), has_limits))
+  return packed(answer('ok', int(amount), int(charged), account.id, account.plan, key.id,
+    int(account.owed), most_in_reply, would_refuse, int(available), has_limits, name or ''))
 end
 
 -- A request that is refused for another reason than limits and money makes Redis neither reap nor renew.
