@@ -3,6 +3,7 @@
 // text, and are counted as they come.
 
 import type { Chunk } from './chunk.ts'
+import { FlatText } from './flat-text.ts'
 
 /** Counts tokens of decoded text; in the gateway this is countText in tokens/count-pieces.ts. */
 export type Count = (text: string) => Promise<number>
@@ -18,8 +19,6 @@ export interface Alarm {
 /** Bytes of base64. A token is at least 50 ms of sound. */
 const spokenBytesPerToken = 200
 const keptChars = 64 * 1024
-/** A rope of slices keeps every chunk that they came from in memory; a flat string of this length, joined from them, does not. */
-const flatChars = 1024
 /**
  * The longest sample: this much of the newest text stands for all that came since the last sample. It is about 250
  * tokens, which the tokenizer counts in one turn, in 0.3 ms. This much text is kept, except just after text was
@@ -40,9 +39,7 @@ const waitingSlices = 4
 
 export class Generated {
   readonly #count: Count
-  #recent = ''
-  #flat: string[] = []
-  #flatChars = 0
+  #kept = new FlatText()
   /** Code points, not bytes and not escapes. */
   #chars = 0
   /** As it came, bytes and escapes. */
@@ -68,13 +65,8 @@ export class Generated {
   add(piece: string): void {
     this.#chars += codePoints(piece)
     this.#length += piece.length
-    this.#recent += piece
-    if (this.#recent.length < flatChars) return
-    this.#recent.charCodeAt(0)
-    this.#flat.push(this.#recent)
-    this.#flatChars += this.#recent.length
-    this.#recent = ''
-    if (this.#flatChars >= keptChars) this.#letGo()
+    this.#kept.add(piece)
+    if (this.#kept.length >= keptChars) this.#letGo()
   }
 
   /** Adds the token ids and the sound of one event. */
@@ -132,7 +124,7 @@ export class Generated {
    * would count as several tokens.
    */
   #newest(length: number): string {
-    const kept = (this.#flat.at(-1) ?? '') + this.#recent
+    const kept = this.#kept.newest
     let from = Math.max(0, kept.length - length)
     while (isContinuation(kept.charCodeAt(from))) from++
     if (from > 0 && kept[from - 1] === '\\') from--
@@ -140,10 +132,8 @@ export class Generated {
   }
 
   #letGo(): void {
-    const escaped = this.#flat.join('') + this.#recent
-    this.#flat = []
-    this.#flatChars = 0
-    this.#recent = ''
+    const escaped = this.#kept.toString()
+    this.#kept = new FlatText()
     if (escaped === '') return
     // A token for each four bytes: in few languages are there more.
     const rough = Math.ceil(escaped.length / 4)

@@ -4,6 +4,7 @@
 
 import { GatewayError } from '../errors.ts'
 import type { SseEvent } from '../exchange.ts'
+import { flatten } from './flat-text.ts'
 
 /** Text that V8 keeps as a rope of this many pieces is made one piece, so that a stream of single bytes does not cost 32 bytes for each. */
 const ropeLimit = 4096
@@ -58,8 +59,7 @@ export class SseReader {
     this.#rest = rest
     if (++this.#pieces < ropeLimit) return
     this.#pieces = 0
-    // Reading a char makes V8 flatten the rope.
-    rest.charCodeAt(0)
+    flatten(rest)
   }
 
   /** CR and CRLF become LF. No data value has either in it, so its bytes stay as they are. */

@@ -2,6 +2,7 @@
 // backend: data that is no chunk adds nothing and never throws. A snapshot lets another process continue the assembly.
 // `ended` makes the message's final row of it: what was said, how the message ended, what it cost.
 
+import { FlatText } from '../../backend/flat-text.ts'
 import type { Ending } from '../../chat/generating.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Facts } from '../../exchange.ts'
@@ -22,15 +23,15 @@ export interface Assembled {
 interface CallDraft {
   id: string
   name: string
-  readonly args: Text
+  readonly args: FlatText
 }
 
 const above7Bits = /[\x80-\xff]/
 
 export class Assembly {
-  readonly #content = new Text()
-  readonly #reasoning = new Text()
-  readonly #refusal = new Text()
+  readonly #content = new FlatText()
+  readonly #reasoning = new FlatText()
+  readonly #refusal = new FlatText()
   readonly #calls: CallDraft[] = []
   /** The backend's index → the call to which the next piece of this index belongs. */
   readonly #open = new Map<number, CallDraft>()
@@ -83,10 +84,10 @@ export class Assembly {
   }
 
   #addDelta(delta: unknown): void {
-    this.#content.add(field(delta, 'content'))
+    add(this.#content, field(delta, 'content'))
     // Some servers send the same under both names.
-    this.#reasoning.add(field(delta, 'reasoning_content') ?? field(delta, 'reasoning'))
-    this.#refusal.add(field(delta, 'refusal'))
+    add(this.#reasoning, field(delta, 'reasoning_content') ?? field(delta, 'reasoning'))
+    add(this.#refusal, field(delta, 'refusal'))
     const calls = field(delta, 'tool_calls')
     if (Array.isArray(calls)) for (const call of calls) this.#addCall(call)
   }
@@ -100,7 +101,7 @@ export class Assembly {
     const name = textOf(field(called, 'name'))
     // Some servers repeat the name with each piece.
     if (name !== call.name) call.name += name
-    call.args.add(field(called, 'arguments'))
+    add(call.args, field(called, 'arguments'))
   }
 
   /** Some servers send no index, or index 0 with every call: there, a different id means a different call. */
@@ -115,7 +116,7 @@ export class Assembly {
 
   #newCall(): CallDraft | undefined {
     if (this.#calls.length >= maxToolCalls) return undefined
-    const call = { id: '', name: '', args: new Text() }
+    const call = { id: '', name: '', args: new FlatText() }
     this.#calls.push(call)
     return call
   }
@@ -134,15 +135,15 @@ export class Assembly {
   }
 
   #restore(kept: unknown): void {
-    this.#content.add(field(kept, 'content'))
-    this.#reasoning.add(field(kept, 'reasoning'))
-    this.#refusal.add(field(kept, 'refusal'))
+    add(this.#content, field(kept, 'content'))
+    add(this.#reasoning, field(kept, 'reasoning'))
+    add(this.#refusal, field(kept, 'refusal'))
     for (const call of listOf(field(kept, 'calls'))) {
       const restored = this.#newCall()
       if (!restored) break
       restored.id = textOf(field(call, 'id'))
       restored.name = textOf(field(call, 'name'))
-      restored.args.add(field(call, 'args'))
+      add(restored.args, field(call, 'args'))
     }
     for (const pair of listOf(field(kept, 'open'))) {
       const [index, position] = listOf(pair)
@@ -209,26 +210,8 @@ function toError({ message, type, param, code }: GatewayError): StoredMessage['e
   return { message, type, param: param ?? null, code }
 }
 
-/** Text that V8 concatenates lazily takes 50 bytes a token, so pieces are joined to flat strings of this length. */
-const flatChars = 1024
-
-class Text {
-  #flat: string[] = []
-  #recent = ''
-
-  add(piece: unknown): void {
-    if (typeof piece !== 'string' || piece === '') return
-    this.#recent += piece
-    if (this.#recent.length < flatChars) return
-    // V8 flattens a text whose characters are read.
-    this.#recent.charCodeAt(0)
-    this.#flat.push(this.#recent)
-    this.#recent = ''
-  }
-
-  toString(): string {
-    return this.#flat.join('') + this.#recent
-  }
+function add(text: FlatText, piece: unknown): void {
+  if (typeof piece === 'string') text.add(piece)
 }
 
 function parse(text: string): unknown {
