@@ -290,5 +290,9 @@ export function composeBody(request: {
   const { model, messages, parameters } = request
   const members = [...parameters].map(([name, text]) => `,${JSON.stringify(name)}:${text}`)
   const head = `{"model":${JSON.stringify(model)},"stream":true,"messages":[`
-  return Buffer.from(`${head}${messages.join(',')}]${members.join('')}}`)
+  const text = `${head}${messages.join(',')}]${members.join('')}}`
+  // Memory of its own: the body is kept as long as the answer takes, and a part of Buffer's pool would keep 64 KiB.
+  const body = Buffer.allocUnsafeSlow(Buffer.byteLength(text))
+  body.write(text)
+  return body
 }
