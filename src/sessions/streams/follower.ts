@@ -2,7 +2,7 @@
 // poll for all readers here, as long as there are any. When the owner is silent
 // for a second, the follower checks it, and ends the message of a dead owner.
 
-import { FrameLog } from './frames.ts'
+import { FrameLog } from './frame-log.ts'
 import type { Lost } from './lost.ts'
 import type { MessagePlace, StoredFrames, StreamRows } from './stream-rows.ts'
 

@@ -13,6 +13,7 @@ import { soon } from '../../sharing/patience.ts'
 import { ended, statusAfter, statusOf, usedBy } from './assembly.ts'
 import type { FinalStatus } from './assembly.ts'
 import type { StoredMessage } from '../message.ts'
+import { mostTailBytes } from './frame-log.ts'
 import { Recording } from './recording.ts'
 import type { BeginRequest, MessagePlace, Owned, StreamRows } from './stream-rows.ts'
 
@@ -46,6 +47,10 @@ export interface GenerationsOptions {
   readonly rows: StreamRows
   readonly replayBytes: number
 }
+
+/** What all messages together keep in memory of frames that Redis has, for readers that are a little behind: each has the same share. */
+const allTailsBytes = 4 * 1024 * 1024
+const leastTailBytes = 2 * 1024
 
 /** How often Redis is told again what could not be told at the end. */
 const againMs = 5000
@@ -104,7 +109,12 @@ export class Generations {
   start(x: Exchange, start: Start): RunningGeneration {
     const { owned, options, keeping = this.#options } = start
     // `stop` stands below, because it needs the generation, which needs the recording.
-    const recording = new Recording({ ...keeping, owned, stop: (code) => stop(code) })
+    const recording = new Recording({
+      ...keeping,
+      owned,
+      tailBytes: this.#tailBytes,
+      stop: (code) => stop(code),
+    })
     const generation = begin(x, { ...options, grammar: recording })
     // A finished answer is not cancelled: only its usage is still to come.
     const stop = (code: ErrorCode) => {
@@ -142,6 +152,11 @@ export class Generations {
     const all = Promise.allSettled([...this.#running.values()].map(({ done }) => done))
     const told = all.then(() => this.#tellAgain())
     await soon(told, boundMs)
+  }
+
+  readonly #tailBytes = (): number => {
+    const share = allTailsBytes / this.#running.size
+    return Math.min(mostTailBytes, Math.max(leastTailBytes, share))
   }
 
   async #runToEnd(live: Live): Promise<StoredMessage | undefined> {

@@ -17,8 +17,8 @@ import type { PatientTimer } from '../../sharing/patience.ts'
 import type { Slots } from '../../sharing/slots.ts'
 import { messagePath } from '../message.ts'
 import { Follower } from './follower.ts'
+import type { FrameLog, Piece } from './frame-log.ts'
 import { Numbered } from './frames.ts'
-import type { FrameLog, Piece } from './frames.ts'
 import type { MessagePlace, StoredBytes, StreamRows } from './stream-rows.ts'
 
 export interface ReadersOptions {

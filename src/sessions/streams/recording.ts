@@ -5,8 +5,10 @@
 
 import type { SseEvent } from '../../exchange.ts'
 import type { StreamOut } from '../../http/client-stream.ts'
+import { JointTimer } from '../../sharing/joint-timer.ts'
 import { Assembly } from './assembly.ts'
-import { FrameLog, Numbered, frameAfter, frameStart } from './frames.ts'
+import { FrameLog } from './frame-log.ts'
+import { Numbered } from './frames.ts'
 import type { Appended, Batch, Owned, StreamRows } from './stream-rows.ts'
 
 export interface RecordingOptions {
@@ -14,9 +16,16 @@ export interface RecordingOptions {
   readonly rows: StreamRows
   /** Most bytes of frames, in memory and in Redis. */
   readonly replayBytes: number
+  /** Bytes of frames that stay in memory when Redis has them. */
+  readonly tailBytes?: (() => number) | undefined
   /** Called on a cancel from another instance, when the message is no longer ours, and when Redis has lost it with its session. */
   stop(code: 'message_cancelled' | 'upstream_incomplete' | 'session_not_found'): void
 }
+
+const none = Buffer.alloc(0)
+
+/** Of all recordings, so that Redis gets their batches together. */
+const flushes = new JointTimer(25)
 
 const flushMs = 250
 const flushBytes = 16 * 1024
@@ -31,20 +40,17 @@ export class Recording implements StreamOut {
   readonly left = false
   readonly #options: RecordingOptions
   #numbered: Numbered
-  readonly #assembly = new Assembly()
-  /** Data values that the assembly has not got yet: it gets them once a batch, to keep the token path short. */
-  #unread: string[] = []
-  /** Frames that Redis may not have, from the seq `#first` up to before `#next`. */
-  #pending = ''
+  #assembly = new Assembly()
+  /** Redis may not have the frames of the log from the seq `#first` up to before `#next`. */
+  #pendingBytes = 0
   #first = 0
   #next = 0
-  /** True when frames are missing between those in Redis and `#pending`: the next append replaces those in Redis. */
+  /** True when frames are missing between those in Redis and the pending ones: the next append replaces those in Redis. */
   #mustReplace = false
   /** A snapshot is the text of all words so far: Redis then needs none of the frames that said them. */
   #bytesSinceSnapshot = 0
   #appending: Promise<void> | undefined
   #storingEnd: Promise<boolean> | undefined
-  #timer: NodeJS.Timeout | undefined
   /** The timer already waits for no longer than `flushMs`, not for `silenceMs`. */
   #isDue = false
   #isOpen = false
@@ -63,14 +69,14 @@ export class Recording implements StreamOut {
 
   /** For the relay: a frame with its number. */
   frame(event: SseEvent): string {
-    this.#unread.push(event.data)
+    this.#assembly.add(event.data)
     return this.#numbered.frame(event)
   }
 
   /** Another target is asked: its frames get the numbers of the last target's, which were never written. */
   restart(): void {
     this.#numbered = new Numbered(this.#options.owned.message, this.#next)
-    this.#unread = []
+    this.#assembly = new Assembly()
   }
 
   /** The gateway's own last frame. It gets the number of the first frame that was not written: the frames from there on had no content, and are dropped. */
@@ -84,8 +90,8 @@ export class Recording implements StreamOut {
     if (text === '' || this.#isDropped) return true
     const isFirst = this.#next === 0
     this.#keep(text)
-    this.log.add(text, this.#next)
-    if (isFirst || this.#pending.length >= flushBytes) this.#flush()
+    this.log.show(text, this.#next)
+    if (isFirst || this.#pendingBytes >= flushBytes) this.#flush()
     else if (!this.#isDue) this.#schedule(flushMs)
     return true
   }
@@ -104,14 +110,12 @@ export class Recording implements StreamOut {
 
   /** What was generated so far. */
   said(): Assembly {
-    for (const data of this.#unread) this.#assembly.add(data)
-    this.#unread = []
     return this.#assembly
   }
 
   /** Called when Redis is back. */
   wake(): void {
-    if (this.#pending !== '') this.#flush()
+    if (this.#hasPending) this.#flush()
   }
 
   /**
@@ -121,7 +125,7 @@ export class Recording implements StreamOut {
    */
   async finish(text: string, row: string): Promise<boolean> {
     this.#isFinishing = true
-    clearTimeout(this.#timer)
+    flushes.clear(this.#flush)
     await this.#appending
     if (text !== '' && !this.#isDropped) this.#keep(text)
     // The end is stored again (with an empty text) until Redis has it; calls at the same time share one try.
@@ -131,7 +135,7 @@ export class Recording implements StreamOut {
     const isStored = await this.#storingEnd
     if (this.#isDropped) return true
     if (!this.log.isEnded) {
-      this.log.add(text, this.#next)
+      this.log.show(text, this.#next)
       this.log.end()
     }
     return isStored
@@ -140,39 +144,37 @@ export class Recording implements StreamOut {
   /** The message was withdrawn or is no longer ours: disconnects its readers. */
   drop(): void {
     this.#isDropped = true
-    clearTimeout(this.#timer)
+    flushes.clear(this.#flush)
     this.log.break()
   }
 
+  get #hasPending(): boolean {
+    return this.#first < this.#next
+  }
+
   #keep(text: string): void {
-    const { replayBytes, owned } = this.#options
-    this.#pending += text
     this.#next = this.#numbered.next
+    this.log.hold(text, this.#next)
+    this.#pendingBytes += text.length
     this.#bytesSinceSnapshot += text.length
-    if (this.#pending.length <= replayBytes) return
-    // Redis has been away for long: drops old frames, to leave room for more. What Redis has will then be replaced.
-    const cut = this.#pending.length - replayBytes / 2
-    const frame = frameAfter(this.#pending, owned.message, cut)
-    if (!frame) return
-    this.#pending = this.#pending.slice(frame.start)
-    this.#first = frame.seq
-    this.#mustReplace = true
+    // Redis has been away for long, and the log has dropped old frames, to leave room for more: what Redis has will be
+    // replaced.
+    if (this.log.first > this.#first) this.#resume(this.log.first, true)
   }
 
   #schedule(ms: number): void {
     this.#isDue = ms === flushMs
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.#flush(), ms)
+    flushes.set(this.#flush, ms)
   }
 
-  #flush(): void {
+  readonly #flush = (): void => {
     // After the message has ended, its stream must not be appended to.
     if (this.#appending || this.isUnwritable || this.#isFinishing) return
     this.#appending = this.#send().then((isTaken) => {
       this.#appending = undefined
       if (this.#isFinishing || this.isUnwritable) return
-      if (isTaken && this.#pending.length >= flushBytes) return this.#flush()
-      this.#schedule(this.#pending.length > 0 ? flushMs : silenceMs)
+      if (isTaken && this.#pendingBytes >= flushBytes) return this.#flush()
+      this.#schedule(this.#hasPending ? flushMs : silenceMs)
     })
   }
 
@@ -201,7 +203,7 @@ export class Recording implements StreamOut {
     let hasOtherEnd = false
     while (misses < 3 && !this.isUnwritable) {
       const batch: Batch = this.#mustReplace || hasOtherEnd ? this.#all() : this.#batch()
-      const isLast = batch.text.length === this.#pending.length
+      const isLast = batch.first + batch.count === this.#next
       const reply = await (isLast ? rows.finish(owned, batch, row) : rows.append(owned, batch))
       const isTaken = reply.word === 'ok'
       if (isTaken && isLast) return true
@@ -214,17 +216,17 @@ export class Recording implements StreamOut {
     return this.isUnwritable
   }
 
+  /** All pending frames. */
   #all(): Batch {
-    const count = this.#next - this.#first
-    return { first: this.#first, count, text: this.#pending, replaces: this.#mustReplace }
+    return { ...this.#batch(Infinity), replaces: this.#mustReplace }
   }
 
   /** A batch of whole frames, from the first pending one on. */
-  #batch(): Batch {
-    const next = frameAfter(this.#pending, this.#options.owned.message, batchBytes)
-    if (!next) return this.#all()
-    const text = this.#pending.slice(0, next.start)
-    return { first: this.#first, count: next.seq - this.#first, text }
+  #batch(enough = batchBytes): Batch {
+    const first = this.#first
+    const { bytes, next } = this.log.bytes(first, enough) ?? { bytes: none, next: first }
+    // A copy, because the log goes on while the batch is on its way.
+    return { first, count: next - first, text: Buffer.from(bytes) }
   }
 
   #onReply(reply: Appended, batch: Batch): void {
@@ -243,13 +245,13 @@ export class Recording implements StreamOut {
   }
 
   #onStored(batch: Batch, isCancelled: boolean): void {
-    // If `#keep` has dropped old frames meanwhile, for want of room, `#pending` no longer begins with this batch.
+    // If `#keep` has dropped old frames meanwhile, for want of room, the pending ones no longer begin with this batch.
     if (this.#first === batch.first) {
-      this.#pending = this.#pending.slice(batch.text.length)
       this.#first += batch.count
+      this.#pendingBytes -= batch.text.length
       this.#mustReplace = false
     }
-    this.log.stored(this.#first)
+    this.log.stored(this.#first, this.#options.tailBytes?.())
     if (!isCancelled) return
     this.#isCancelled = true
     this.#options.stop('message_cancelled')
@@ -258,28 +260,16 @@ export class Recording implements StreamOut {
   /** Redis has the frames before `seq`: more than was known here when a reply was lost, fewer when Redis has lost some. */
   #goOnFrom(seq: number): void {
     const hasSomePending = seq > this.#first && seq <= this.#next
-    if (hasSomePending) {
-      const start = frameStart(this.#pending, this.#options.owned.message, seq)
-      this.#pending = start === undefined ? '' : this.#pending.slice(start)
-      this.#first = seq
-      return
-    }
-    this.#takeBack(seq)
+    if (hasSomePending) return this.#resume(seq, this.#mustReplace)
+    const from = Math.min(this.#first, Math.max(seq, this.log.first))
     // If memory no longer has the frame that Redis needs, Redis cannot go on from those that it has.
-    this.#mustReplace = this.#first !== seq
+    this.#resume(from, from !== seq)
   }
 
-  /** Makes the frames from `seq` on pending again, as far as memory still has them. */
-  #takeBack(seq: number): void {
-    const from = Math.max(seq, this.log.first)
-    const forgotten = from < this.#first ? this.log.from(from) : undefined
-    if (!forgotten) return
-    // The log must reach up to the first pending frame. Where `#keep` has dropped frames that the log does not have either,
-    // nothing is taken back.
-    const end = frameStart(forgotten.text, this.#options.owned.message, this.#first)
-    const reachesPending = end !== undefined || this.#first === this.log.next
-    if (!reachesPending) return
-    this.#pending = forgotten.text.slice(0, end) + this.#pending
-    this.#first = from
+  /** Makes the frames from `seq` on pending. */
+  #resume(seq: number, mustReplace: boolean): void {
+    this.#first = seq
+    this.#pendingBytes = this.log.bytes(seq)?.bytes.length ?? 0
+    this.#mustReplace = mustReplace
   }
 }

@@ -33,8 +33,8 @@ export interface Batch {
   /** Seq of the first frame. */
   readonly first: number
   readonly count: number
-  /** latin1: one char a byte. */
-  readonly text: string
+  /** A string is latin1: one char a byte. */
+  readonly text: string | Buffer
   /** Snapshot of the words of all frames so far, this batch included. Sent now and then, because append.lua drops only frames that a snapshot has; and in every append with `replaces`. */
   readonly said?: string
   /** True when frames are missing before `first`: this batch replaces the frames in Redis. */
@@ -109,7 +109,8 @@ const batchesARead = 32
 /** An owner appends at least once a second. If its hold has ended, the owner counts as dead after this silence, or after a lease if that is shorter. */
 const mostSilenceMs = 5000
 
-const toBytes = (text: string): Buffer => Buffer.from(text, 'latin1')
+const toBytes = (text: string | Buffer): Buffer =>
+  typeof text === 'string' ? Buffer.from(text, 'latin1') : text
 const seconds = (): number => Math.floor(Date.now() / 1000)
 
 export interface BeginRequest extends Owned, Quota {

@@ -1,15 +1,13 @@
-// Frames as they are written and found. The log: any frame and what follows are given byte for byte, and memory is limited.
+// Frames as they are written and found.
 
 import t from 'tap'
 import {
-  FrameLog,
   Numbered,
   frameAfter,
-  framesToData,
   frameStart,
+  framesToData,
+  lastFrame,
 } from '../../../src/sessions/streams/frames.ts'
-import { framesOf } from '../../fixtures/stream.ts'
-import { seeded } from '../../fixtures/random.ts'
 
 t.test('frames are numbered from 0, whoever makes them', async (t) => {
   const frames = new Numbered('msg_1')
@@ -19,15 +17,17 @@ t.test('frames are numbered from 0, whoever makes them', async (t) => {
 })
 
 t.test('a frame is found by its number, and never inside a value', async (t) => {
-  const text = 'id: m:8\ndata: id: m:9\n\nid: m:9\ndata: x\n\nid: m:90\ndata: y\n\n'
+  const text = Buffer.from('id: m:8\ndata: id: m:9\n\nid: m:9\ndata: x\n\nid: m:90\ndata: y\n\n')
   t.equal(frameStart(text, 'm', 8), 0)
   const nine = text.indexOf('id: m:9\ndata: x')
   t.equal(frameStart(text, 'm', 9), nine)
   for (const seq of [0, 7, 10]) t.equal(frameStart(text, 'm', seq), undefined)
-  t.equal(frameStart('', 'm', 0), undefined)
+  t.equal(frameStart(Buffer.alloc(0), 'm', 0), undefined)
   t.strictSame(frameAfter(text, 'm', 0), { start: nine, seq: 9 })
   t.strictSame(frameAfter(text, 'm', nine), { start: text.indexOf('id: m:90'), seq: 90 })
   t.equal(frameAfter(text, 'm', text.indexOf('id: m:90')), undefined)
+  t.strictSame(lastFrame(text, 'm'), { start: text.indexOf('id: m:90'), seq: 90 })
+  t.equal(lastFrame(text.subarray(nine, text.indexOf('id: m:90')), 'm'), undefined)
 })
 
 t.test('frames give back the data they were made of', async (t) => {
@@ -41,107 +41,4 @@ t.test('frames give back the data they were made of', async (t) => {
   t.strictSame([...framesToData('')], [])
   t.strictSame([...framesToData('id: msg_1:0\ndata: cut')], [])
   t.strictSame([...framesToData(':\nretry: 1000\nid: msg_1:0\ndata: x\n\n')], ['x'])
-})
-
-const message = 'msg_0199aaaaaaaa7aaa8aaaaaaaaaaaaaaa'
-
-const logOf = (maxBytes = 1 << 20, next = 0) => new FrameLog(message, { next, maxBytes })
-
-/** The frames from `first` to before `next` as one batch. */
-const batch = (log: FrameLog, frames: readonly string[], next: number) =>
-  log.add(frames.slice(log.next, next).join(''), next)
-
-t.test('whatever the batches, from any frame on exactly what follows is given', async (t) => {
-  const random = seeded(1)
-  const traps = [`id: ${message}:`, '\n\nid: x', `\n\nid: ${message}:`, 'Ã©', '[DONE]', '\n']
-  for (let round = 0; round < 200; round++) {
-    const count = 1 + random(40)
-    const data = Array.from({ length: count }, () => `${traps[random(6)]}${random(count + 1)}\n`)
-    const frames = framesOf(message, data)
-    const log = logOf()
-    while (log.next < count) {
-      batch(log, frames, Math.min(count, log.next + 1 + random(7)))
-      const seq = random(log.next + 1)
-      const piece = log.from(seq)
-      t.same(
-        piece,
-        { text: frames.slice(seq, log.next).join(''), next: log.next },
-        `round ${round}`,
-      )
-    }
-  }
-})
-
-t.test('one who takes little is given few whole frames, then the rest', async (t) => {
-  const frames = framesOf(
-    message,
-    Array.from({ length: 50 }, (_, i) => `${i}`.padEnd(100, '.')),
-  )
-  const log = logOf()
-  for (let next = 5; next <= 50; next += 5) batch(log, frames, next)
-  let text = ''
-  for (let seq = 7; seq < 50;) {
-    const piece = log.from(seq, 1000)
-    t.ok(piece && piece.text.length < 2000 && piece.next > seq)
-    text += piece?.text ?? ''
-    seq = piece?.next ?? 50
-  }
-  t.equal(text, frames.slice(7).join(''))
-})
-
-t.test('a reader ahead of the log gets nothing, and keeps its place', async (t) => {
-  const log = logOf()
-  log.add(framesOf(message, ['a']).join(''), 1)
-  t.same(log.from(1), { text: '', next: 1 })
-  t.same(log.from(9), { text: '', next: 9 })
-})
-
-t.test('a log that begins in the middle has nothing of what was before', async (t) => {
-  const log = logOf(1 << 20, 7)
-  t.equal(log.from(6), undefined)
-  t.same(log.from(7), { text: '', next: 7 })
-})
-
-t.test('no more than the bound is kept, the oldest go; one frame may be larger', async (t) => {
-  const log = logOf(1000)
-  const frames = framesOf(
-    message,
-    Array.from({ length: 50 }, () => 'x'.repeat(100)),
-  )
-  for (let i = 1; i <= 50; i++) batch(log, frames, i)
-  let kept = 0
-  while (log.from(49 - kept)) kept++
-  t.equal(kept, Math.floor(1000 / (frames[49]?.length ?? 0)))
-  log.add(framesOf(message, ['y'.repeat(5000)])[0]?.replace(':0\n', ':50\n') ?? '', 51)
-  t.equal(log.from(49), undefined)
-  t.ok((log.from(50)?.text.length ?? 0) > 5000)
-})
-
-t.test('stored frames are dropped except for a tail; others stay', async (t) => {
-  const log = logOf(1 << 30)
-  const frames = framesOf(
-    message,
-    Array.from({ length: 300 }, () => 'x'.repeat(1000)),
-  )
-  for (let i = 1; i <= 300; i++) batch(log, frames, i)
-  log.stored(100)
-  t.equal(log.from(99), undefined)
-  t.ok(log.from(100), 'not stored')
-  log.stored(300)
-  const firstKept = Array.from({ length: 300 }, (_, i) => i).find((seq) => log.from(seq)) ?? 300
-  const kept = log.from(firstKept)?.text.length ?? 0
-  t.ok(kept >= 16 * 1024 && kept < 18 * 1024, `${kept}`)
-})
-
-t.test('listeners hear of additions, end and break, until they leave', async (t) => {
-  const log = logOf()
-  const heard: string[] = []
-  const listen = () => heard.push(`${log.next} ${log.isEnded} ${log.isLost} ${log.isBroken}`)
-  log.listen(listen)
-  log.add('a', 1)
-  log.end({ isLost: true })
-  log.break()
-  log.unlisten(listen)
-  log.add('b', 2)
-  t.same(heard, ['1 false false false', '1 true true false', '1 true true true'])
 })

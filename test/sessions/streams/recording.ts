@@ -8,6 +8,7 @@ import { Lost } from '../../../src/sessions/streams/lost.ts'
 import { Recording } from '../../../src/sessions/streams/recording.ts'
 import type { BeginRequest } from '../../../src/sessions/streams/stream-rows.ts'
 import { durable } from '../../fixtures/aof.ts'
+import { handClock } from '../../fixtures/hand-clock.ts'
 import { seeded } from '../../fixtures/random.ts'
 import { openStreams, rowOf, said } from '../../fixtures/stream.ts'
 import type { Opened, Setup } from '../../fixtures/stream.ts'
@@ -418,4 +419,33 @@ t.test('also for a long answer, of which Redis lacks more than a batch', async (
   t.notOk(recording.isUnwritable)
   t.ok((await storedText(it, owned)) === it.text)
   t.match(await it.row(owned), { status: 'completed' })
+})
+
+// The last one, because what it sets by its own clock is never called.
+t.test('8 frames a second are 4 batches, and none waits longer than 250 ms', async (t) => {
+  const it = await record(t)
+  const { owned, isStored, say } = it
+  say('first')
+  await until(isStored(1))
+  const clock = handClock(t, 'setTimeout')
+  // Past the times that were set by the real clock.
+  clock.pass(2000)
+  const saidAt = [0]
+  for (let seq = 1; seq <= 80; seq++) {
+    say(`${seq}`)
+    saidAt.push(performance.now())
+    for (let i = 0; i < 5; i++) {
+      clock.pass(25)
+      // Answered after the append that this time has sent.
+      await it.redis.ping()
+      const { next = 0 } = (await it.rows.state(owned)) ?? {}
+      // The clock moves by 10 ms.
+      const isLate = performance.now() - (saidAt[next] ?? Infinity) > 260
+      if (isLate) return t.fail(`frame ${next} waits`)
+    }
+  }
+  const batches = await it.redis.xlen(keys.frames(it.ref, owned.message))
+  t.ok(batches <= 1 + 10 * 5, `${batches} batches in 10 s`)
+  t.equal(await it.end(), true)
+  t.equal(await storedText(it, owned), it.text)
 })

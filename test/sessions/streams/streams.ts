@@ -10,7 +10,7 @@ import { createSlots } from '../../../src/sharing/slots.ts'
 import { newId } from '../../../src/ids.ts'
 import { keys } from '../../../src/redis/keys.ts'
 import { Generations } from '../../../src/sessions/streams/generations.ts'
-import { FrameLog } from '../../../src/sessions/streams/frames.ts'
+import { FrameLog } from '../../../src/sessions/streams/frame-log.ts'
 import { Lost } from '../../../src/sessions/streams/lost.ts'
 import { MessageBook } from '../../../src/sessions/messages.ts'
 import { Readers } from '../../../src/sessions/streams/reader.ts'
@@ -259,7 +259,8 @@ t.test(
     t.match(await streams.look(owned), { status: 'incomplete' })
     const { rest } = wholeOf(owned)
     // Memory has only the last frames.
-    const recording = new Recording({ owned, rows, replayBytes: 10, stop() {} })
+    const replayBytes = rest.text.length
+    const recording = new Recording({ owned, rows, replayBytes, stop() {} })
     t.teardown(() => recording.drop())
     recording.log.add(text, 3)
     recording.log.add(rest.text, 6)
