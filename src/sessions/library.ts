@@ -38,7 +38,7 @@ export const sessionScripts = {
         'asleep',
       ],
     },
-    append: { after, words: ['ok', 'lost', 'behind', 'forgotten'] },
+    append: { after, words: ['ok'] },
     finish: { after, words: ['ok', 'lost', 'behind', 'forgotten'] },
     withdraw: { after, words: ['ok', 'lost'] },
     lost: { after, words: ['ok', 'alive', 'ended', 'again'] },

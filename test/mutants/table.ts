@@ -400,7 +400,7 @@ export const mutants: readonly Mutant[] = [
     '',
   ),
   sessionLua('prelude', "return (last or '-') .. ':' .. (ends or '0')", "return last or '-'"),
-  sessionLua('append', "if owner ~= hold or ended then return { 'lost', now } end", ''),
+  sessionLua('append', "if owner ~= hold or ended then return 'lost', 0 end", ''),
   sessionLua('append', 'local is_stored = next_seq >= after', 'local is_stored = next_seq > after'),
   sessionLua('append', 'if is_unsaid or is_newest then break end', 'if is_newest then break end'),
   sessionLua(
@@ -481,6 +481,12 @@ export const mutants: readonly Mutant[] = [
     '',
   ),
   one('sharing/joint-timer.ts', 'if (this.#stepOf.get(call) !== step) continue', ''),
+  one('sessions/streams/appends.ts', 'this.#waiting.delete(ref)', ''),
+  one(
+    'sessions/streams/appends.ts',
+    'const isOne = some.length === 1 || !wasRefused(error)',
+    'const isOne = true',
+  ),
   one('backend/flat-text.ts', 'seen.char = rope.charCodeAt(0)', 'rope.charCodeAt(0)'),
   one('backend/flat-text.ts', 'this.#flattenAt = ropeChars', ''),
   one(

@@ -9,7 +9,8 @@ import { JointTimer } from '../../sharing/joint-timer.ts'
 import { Assembly } from './assembly.ts'
 import { FrameLog } from './frame-log.ts'
 import { Numbered } from './frames.ts'
-import type { Appended, Batch, Owned, StreamRows } from './stream-rows.ts'
+import type { Appended } from './appends.ts'
+import type { Batch, Owned, StreamRows } from './stream-rows.ts'
 
 export interface RecordingOptions {
   readonly owned: Owned

@@ -9,7 +9,6 @@ import { quotaWords } from '../../accounts/plan.ts'
 import type { Quota } from '../../accounts/plan.ts'
 import { keys } from '../../redis/keys.ts'
 import { numberAt, textAt } from '../../redis/scripts.ts'
-import type { Reply } from '../../redis/scripts.ts'
 import { frameStart } from './frames.ts'
 import { sessionKeys, streamKeys } from '../library.ts'
 import { unlessAsleep } from '../asleep/waking.ts'
@@ -17,6 +16,8 @@ import type { Waking } from '../asleep/waking.ts'
 import type { SessionPlace, SessionScripts, SessionWords } from '../library.ts'
 import { parseStored } from '../message.ts'
 import type { StoredMessage } from '../message.ts'
+import { Appends, toAppended } from './appends.ts'
+import type { Appended } from './appends.ts'
 import { Terminals } from './terminals.ts'
 
 /** Where a message lies. */
@@ -48,14 +49,6 @@ export type Begun =
   | { readonly word: WithMessage; readonly message: string }
 
 type WithMessage = 'session_busy' | 'older'
-
-export type Appended =
-  | { readonly word: 'ok'; readonly isCancelled: boolean }
-  /** The message has another owner, or has ended. */
-  | { readonly word: 'lost' }
-  /** Redis has neither the stream nor the session. */
-  | { readonly word: 'forgotten' }
-  | { readonly word: 'behind'; readonly next: number }
 
 export interface StreamState {
   readonly hold: string
@@ -126,11 +119,13 @@ export interface BeginRequest extends Owned, Quota {
 export class StreamRows {
   readonly #options: StreamRowsOptions
   readonly #run: SessionScripts['run']
+  readonly #appends: Appends
   readonly terminals: Terminals
 
   constructor(options: StreamRowsOptions) {
     this.#options = options
     this.#run = options.scripts.run
+    this.#appends = new Appends(this.#run)
     this.terminals = new Terminals(options)
   }
 
@@ -162,10 +157,11 @@ export class StreamRows {
   async append({ ref, session, message, hold }: Owned, batch: Batch): Promise<Appended> {
     const { first, count, text, said = '', replaces = false, isOpen = false } = batch
     const rows = [keys.session(ref, session), keys.messages(ref, session)]
-    const names = [...streamKeys(ref, message), ...rows, keys.storage(ref)]
+    const names = [...streamKeys(ref, message), ...rows]
     const flags = `${replaces ? 1 : 0} ${isOpen ? 1 : 0}`
     const head = `${hold} ${first} ${count} ${this.#options.replayBytes} ${flags}`
-    return toAppended(await this.#run('append', names, [head, toBytes(text), said, message]))
+    const words = [head, toBytes(text), said, message]
+    return await this.#appends.add(ref, { keys: names, words })
   }
 
   /** Writes the last frames and the final row, and frees the session. Calling it again has no further effect. */
@@ -173,7 +169,8 @@ export class StreamRows {
     const { first, count, text, replaces = false } = batch
     const head = `${owned.hold} ${first} ${count} ${replaces ? 1 : 0}`
     const words = [head, toBytes(text), this.#keptWords(owned), row]
-    return toAppended(await this.#run('finish', this.#rowNames(owned), words))
+    const reply = await this.#run('finish', this.#rowNames(owned), words)
+    return toAppended(reply.word, reply.word === 'behind' ? numberAt(reply, 2) : 0)
   }
 
   /** Takes a send back: its messages, its stream and its claim. */
@@ -284,10 +281,4 @@ export class StreamRows {
   #keptWords({ message }: MessagePlace): string {
     return `${message} ${seconds()} ${this.#options.replayKeepMs} ${this.#options.retentionS}`
   }
-}
-
-function toAppended(reply: Reply<SessionWords['append']>): Appended {
-  const { word } = reply
-  if (word === 'ok') return { word, isCancelled: reply.values[2] === 1 }
-  return word === 'behind' ? { word, next: numberAt(reply, 2) } : { word }
 }
