@@ -86,6 +86,15 @@ t.test('an extension is a checkpoint', async (t) => {
   t.ok((await deadlineOf(link, caller.ref, hold.id)) > before)
 })
 
+t.test("when Redis' clock has gone back, the lease is still looked at in time", async (t) => {
+  const { ledger, link, caller, hold } = await sliced(t, 10_000, 100)
+  const account = keys.account(caller.ref)
+  await link.client.hset(account, 'next_expiry', Date.now() + 3_600_000)
+  await ledger.extend(hold, { amount: 300, least: 10 })
+  const noted = Number(await link.client.hget(account, 'next_expiry'))
+  t.equal(noted, await deadlineOf(link, caller.ref, hold.id))
+})
+
 t.test('while an account owes something, its streams get no more', async (t) => {
   const { ledger, caller, hold, sums } = await sliced(t, 1000, 100)
   const greedy = await ledger.admit(request(caller, 400))

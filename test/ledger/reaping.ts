@@ -265,6 +265,17 @@ t.test('who looks at many holds notes it, also when refused', async (t) => {
   t.equal(await field('open'), 1200)
 })
 
+t.test('a look mends a wrong count also where no hold is open', async (t) => {
+  const { link, caller, ref, ledger, admission, field, sound } = await openLooked(t)
+  const hold = await admission.admit(request(caller, 10))
+  await ledger.settle(hold, used(10))
+  // As after a settlement by a gateway of an earlier version.
+  await link.client.hset(keys.account(ref), { next_expiry: 0, open: 1 })
+  await admission.look(ref)
+  t.equal(await field('open'), 0)
+  await sound()
+})
+
 t.test("when Redis' clock has gone back, a renewed lease is still looked at in time", async (t) => {
   const { link, caller, ref, field } = await openLooked(t)
   const scripts = createScripts({ link, library: ledgerScripts })

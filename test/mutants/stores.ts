@@ -76,9 +76,21 @@ export const storeMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/lua/expired.lua',
-    "redis.pcall('HSET', account_key, 'next_expiry', int(next_expiry), 'open', int(open))",
+    "redis.pcall('HSET', account_key, 'next_expiry', int(noted), 'open', int(open))",
     '',
     'ledger/reaping.ts',
+  ),
+  one(
+    'ledger/lua/expired.lua',
+    'local is_right = next_expiry == math.huge and account.open == 0',
+    'local is_right = next_expiry == math.huge',
+    'ledger/reaping.ts',
+  ),
+  one(
+    'ledger/lua/extend.lua',
+    "if deadline < account.next_expiry then call('HSET', account_key, 'next_expiry', int(deadline)) end",
+    '',
+    'ledger/extending.ts',
   ),
   one(
     'ledger/lua/expired.lua',

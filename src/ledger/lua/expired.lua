@@ -5,9 +5,9 @@
 
 local ROWS_AT_ONCE = 500
 
--- Returns at most `most` holds as { id, row }. If some are open and none has expired, it notes when to look again, and how
--- many are open; by pcall, so that the script goes on when Redis' memory is full. While Redis has run for less than a
--- lease, no hold is reaped: its gateway had no chance to renew the lease. `lease` is in ms, as text.
+-- Returns at most `most` holds as { id, row }. If none has expired, it notes when to look again, and how many are open, unless
+-- none is and the account says so; by pcall, so that the script goes on when Redis' memory is full. While Redis has run for
+-- less than a lease, no hold is reaped: its gateway had no chance to renew the lease. `lease` is in ms, as text.
 local function find_expired(account, now, lease, most)
   local found, open, cursor = {}, 0, '0'
   if now < account.next_expiry then return found end
@@ -31,9 +31,12 @@ local function find_expired(account, now, lease, most)
     if missing <= 0 then return found end
     next_expiry, open = now + missing, math.max(open, account.open)
   end
+  local is_right = next_expiry == math.huge and account.open == 0
   account.next_expiry, account.open = next_expiry, open
-  if next_expiry == math.huge then return {} end
-  redis.pcall('HSET', account_key, 'next_expiry', int(next_expiry), 'open', int(open))
+  if is_right then return {} end
+  -- Where no hold is open, the next call looks, too.
+  local noted = next_expiry < math.huge and next_expiry or now
+  redis.pcall('HSET', account_key, 'next_expiry', int(noted), 'open', int(open))
   return {}
 end
 

@@ -64,5 +64,8 @@ if added > 0 then
   call('HSET', account_key, 'reserved', int(account.reserved), unpack(fields))
 end
 row = int(held + added) .. ' ' .. progress .. ' ' .. tail
-call('HSET', hold_rows, id, with_deadline(row, now + tonumber(lease)))
+local deadline = now + tonumber(lease)
+call('HSET', hold_rows, id, with_deadline(row, deadline))
+-- Only where Redis' clock went back.
+if deadline < account.next_expiry then call('HSET', account_key, 'next_expiry', int(deadline)) end
 return { 'ok', now, int(charged + held + added), int(available - added) }
