@@ -481,7 +481,6 @@ export const mutants: readonly Mutant[] = [
     '',
   ),
   one('sharing/joint-timer.ts', 'if (this.#stepOf.get(call) !== step) continue', ''),
-  one('sessions/streams/appends.ts', 'this.#waiting.delete(ref)', ''),
   one(
     'sessions/streams/appends.ts',
     'const isOne = some.length === 1 || !wasRefused(error)',
