@@ -74,7 +74,7 @@ export class Admission {
     return this.#identify(request, false)
   }
 
-  /** For a request that makes no hold: counts it as well, reads no balance, and reaps nothing. */
+  /** For a request that makes no hold: counts it as well, and reads no balance. */
   readonly identifyCounted = async (request: IdentifyRequest): Promise<CountedIdentity> => {
     this.#options.gate.pass()
     return this.#noted(request.ref, await identifyCounted(request, this.#options))

@@ -9,7 +9,9 @@ import type { Reply } from '../redis/scripts.ts'
 import type { IdentifyRequest } from './admit.ts'
 import { callerOf } from './admit.ts'
 import type { RedisClock } from './clock.ts'
-import type { LedgerScripts } from './library.ts'
+import { tooManyRounds } from './library.ts'
+import { reap } from './reaping.ts'
+import type { ReapingOptions } from './reaping.ts'
 
 export type CountedIdentity = ReturnType<typeof toIdentity>
 
@@ -18,10 +20,18 @@ const windowMs = 60_000
 /** Throws the refusal; then the request is not counted. */
 export async function identifyCounted(
   { ref, hmac, scope }: IdentifyRequest,
-  { scripts, clock }: { readonly scripts: LedgerScripts; readonly clock: RedisClock },
+  options: ReapingOptions & { readonly clock: RedisClock },
 ): Promise<CountedIdentity> {
+  const { scripts, clock } = options
   const names = [...accountKeys(ref), keys.key(ref, hmac), keys.requests(ref)]
-  const reply = await scripts.run('caller', names, [scope, clock.isSet ? '0' : '1'])
+  const ask = (reaped: string) =>
+    scripts.run('caller', names, [scope, clock.isSet ? '0' : '1', reaped])
+  let reply = await ask('0')
+  if (reply.word === 'reap') {
+    await reap(options, ref)
+    reply = await ask('1')
+  }
+  if (reply.word === 'reap') throw tooManyRounds()
   if (reply.word !== 'ok') throw new GatewayError(reply.word, { caller: callerOf(reply, 2) })
   return toIdentity(reply, clock)
 }

@@ -40,7 +40,7 @@ export const ledgerScripts = {
     },
     caller: {
       after: ['prelude', 'admission', '../../accounts/lua/window'],
-      words: ['ok', ...refusals],
+      words: ['ok', 'reap', ...refusals],
     },
     admit: {
       after: ['prelude', 'calendar', 'windows', 'budgets', 'expired', 'admission'],

@@ -15,7 +15,7 @@ const streams = 10
 const wanted = 4096
 const balance = 5000
 /** Of admission and settlement, as before there were slices, and of a reading of the balance, which reads a key's budget. */
-const fullCommands = 31
+const fullCommands = 24
 
 const metering = (more = '') => `plugins: { metering: { hold: { mode: sliced ${more} } } }`
 

@@ -17,7 +17,7 @@ const admitted = (word: Answer, ...values: readonly unknown[]) =>
   admitCall(asked).read({ word, nowMs, values: [word, nowMs, ...values] })
 
 const limits = [3, 2, -1, -1]
-const account = ['acct', 'A', 'p', 'key']
+const account = ['acct', 'p', 'key']
 
 /** A refusal of a known key: what was reached, and what belongs to it. */
 const refused = (
@@ -58,7 +58,7 @@ t.test('an allowance is offered with the windows that it goes by', async (t) => 
 
 t.test('a hold, with limits that reset at the end of the minute', async (t) => {
   const call = admitCall(asked)
-  const values = ['ok', nowMs, ...limits, '400', '7', ...account, '9', 120, '', '500', 1]
+  const values = ['ok', nowMs, ...limits, '400', '7', ...account, '9', 120, '', '500', 1, 'A']
   const answer = call.read({ word: 'ok', nowMs, values })
   t.strictSame(answer, {
     word: 'ok',
@@ -85,12 +85,12 @@ t.test('a hold, with limits that reset at the end of the minute', async (t) => {
 
 t.test('shadow mode says with what it would have refused', async (t) => {
   const code = 'insufficient_balance'
-  const noted = admitted('ok', ...limits, '0', '0', ...account, '9', -1, code, '0', 0)
+  const noted = admitted('ok', ...limits, '0', '0', ...account, '9', -1, code, '0', 0, 'A')
   t.match(noted, { wouldRefuse: 'insufficient_balance', mostTokens: Infinity })
 })
 
 t.test('a lost hold is opened again by its key id, with no limit and no allowance', async (t) => {
-  const answer = admitted('ok', ...limits, '400', '7', ...account, '9', -1, '', '500', 0)
+  const answer = admitted('ok', ...limits, '400', '7', ...account, '9', -1, '', '500', 0, 'A')
   if (answer.word !== 'ok') return t.fail('it was refused')
   const hold = admitCall(asked).holdOf(answer)
   const [scope, sizes, plan, model, tail, keyId, offer] = reopenCall(hold).words(standing)
@@ -100,7 +100,7 @@ t.test('a lost hold is opened again by its key id, with no limit and no allowanc
 })
 
 t.test('a hold is made larger, or is gone', async (t) => {
-  const answer = admitted('ok', ...limits, '400', '7', ...account, '9', -1, '', '500', 0)
+  const answer = admitted('ok', ...limits, '400', '7', ...account, '9', -1, '', '500', 0, 'A')
   if (answer.word !== 'ok') return t.fail('it was refused')
   const call = extendCall(admitCall(asked).holdOf(answer), { amount: 500.5, least: 10 })
   t.same(call.words(standing), [`${holdId} 0 0 0 0`, '501 10 8', standing.windows])

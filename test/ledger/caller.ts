@@ -8,7 +8,16 @@ import { ledgerScripts } from '../../src/ledger/library.ts'
 import { createRequestRate } from '../../src/accounts/rate.ts'
 import { keys } from '../../src/redis/keys.ts'
 import { createScripts } from '../../src/redis/scripts.ts'
-import { connectLink, makeAccount, openAdmission, openLedger } from '../fixtures/ledger.ts'
+import {
+  connectLink,
+  makeAccount,
+  moveLeases,
+  newHoldId,
+  openAdmission,
+  openLedger,
+  reapingStarted,
+  request,
+} from '../fixtures/ledger.ts'
 import { startRedis } from '../fixtures/redis-server.ts'
 
 const server = await startRedis(t)
@@ -24,12 +33,14 @@ async function open(t: Test, fields: Fields = {}) {
   const { ref, hmac } = caller
   const times: number[] = []
   const clock = createRedisClock()
+  let reaped = 0
   const scripts = createScripts({
     link,
     library: ledgerScripts,
     onReply: (_name, _seconds, nowMs) => void times.push(nowMs),
   })
   return {
+    link,
     redis: link.client,
     ref,
     caller,
@@ -39,7 +50,12 @@ async function open(t: Test, fields: Fields = {}) {
     times,
     key: keys.key(ref, hmac),
     counter: keys.requests(ref),
-    identify: (more: object = {}) => identifyCounted({ ...caller, ...more }, { scripts, clock }),
+    identify: (more: object = {}) =>
+      identifyCounted(
+        { ...caller, ...more },
+        { scripts, clock, leaseMs: 900, onReaped: (count) => void (reaped += count) },
+      ),
+    reaped: () => reaped,
   }
 }
 
@@ -180,5 +196,36 @@ t.test(
       },
     })
     await t.rejects(shut.identifyCounted(caller), { message: 'shut' })
+  },
+)
+
+t.test('who calls after a gateway died gives back what its holds reserved', async (t) => {
+  const { link, redis, ref, identify, scripts, caller, reaped } = await open(t, {
+    account: { granted: 100 },
+  })
+  await reapingStarted(link)
+  const admission = openAdmission({ scripts, leaseMs: 900 })
+  const hold = await admission.admit(request(caller, 40))
+  const reserved = () => redis.hget(keys.account(ref), 'reserved')
+  await identify()
+  t.same([await reserved(), reaped()], ['40', 0], 'while its lease lasts')
+  await moveLeases(link, ref, { to: 1, of: [hold.id] })
+  t.match(await identify(), { requests: { count: 2 } }, 'counted once')
+  t.same([await reserved(), reaped()], ['0', 1])
+})
+
+t.test(
+  'holds that nobody renews yet are looked at once, after a start of Redis, too',
+  async (t) => {
+    const { redis, ref, scripts, caller } = await open(t, { account: { reserved: 5 } })
+    const row = `5 0 0 0 0 key_${ref} m {} 0000000000001`
+    await redis.hset(keys.holdRows(ref), newHoldId(), row)
+    const looks = async () =>
+      Number(/hscan:calls=(\d+)/.exec(await redis.info('commandstats'))?.[1] ?? 0)
+    const before = await looks()
+    const clock = createRedisClock()
+    const parts = { scripts, clock, leaseMs: 1e9, onReaped: () => t.fail('it was reaped') }
+    for (const _ of [1, 2, 3]) await identifyCounted(caller, parts)
+    t.equal((await looks()) - before, 1)
   },
 )

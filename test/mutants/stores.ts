@@ -169,6 +169,12 @@ export const storeMutants: readonly Mutant[] = [
   one('ledger/lua/caller.lua', 'if began then now = began end', '', 'ledger/caller.ts'),
   one(
     'ledger/lua/caller.lua',
+    "if now >= number(next_expiry) then return { 'reap', now } end",
+    '',
+    'ledger/caller.ts',
+  ),
+  one(
+    'ledger/lua/caller.lua',
     'local is_counted, count, ends, began = pcall(count_request, counter)',
     'local is_counted, count, ends, began = true, count_request(counter)',
     'ledger/caller.ts',
