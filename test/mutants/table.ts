@@ -486,6 +486,7 @@ export const mutants: readonly Mutant[] = [
     'const isOne = some.length === 1 || !wasRefused(error)',
     'const isOne = true',
   ),
+  one('sessions/streams/appends.ts', 'for (const word of one.words) bytes += word.length', ''),
   one('backend/flat-text.ts', 'seen.char = rope.charCodeAt(0)', 'rope.charCodeAt(0)'),
   one('backend/flat-text.ts', 'this.#flattenAt = ropeChars', ''),
   one(

@@ -29,6 +29,24 @@ t.test('40 streams of an account have their frames by 3 calls', async (t) => {
   }
 })
 
+t.test('a call ends with the append that makes it 256 KiB, snapshots included', async (t) => {
+  const { rows, redis, start } = await openStreams(t)
+  const messages = await Promise.all(Array.from({ length: 8 }, () => start()))
+  const append = (first: number, count: number, more: { text: string; said?: string }) =>
+    Promise.all(messages.map((owned) => rows.append(owned, { first, count, ...more })))
+  await append(0, 1, { text: 'x' })
+  for (const more of [
+    { text: 'x'.repeat(128 * 1024) },
+    { text: 'x', said: 'y'.repeat(128 * 1024) },
+  ]) {
+    const before = await callsOf(redis)
+    const first = more.said === undefined ? 1 : 2
+    for (const answer of await append(first, 1, more)) t.match(answer, { word: 'ok' })
+    t.equal((await callsOf(redis)) - before, 4)
+  }
+  for (const owned of messages) t.match(await rows.words(owned), { next: 3, saidNext: 3 })
+})
+
 t.test('each is answered by itself, also of other accounts', async (t) => {
   const it = await openStreams(t)
   const other = await openStreams(t, { server: it.server })
