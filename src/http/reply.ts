@@ -147,11 +147,6 @@ export function hasLeft(res: ServerResponse): boolean {
 /** Up to this size, head and body go out as one string, in one write(2); a Buffer after the head would be a writev, 3 µs more. A longer body goes out as a Buffer: the system would copy a string, and keep both until the client has taken it. */
 const oneWriteBytes = 64 * 1024
 
-interface Written {
-  readonly body: string | Buffer
-  readonly encoding: 'latin1' | 'utf8'
-}
-
 interface Whole extends Head {
   readonly body: string | Buffer
   readonly encoding?: 'latin1' | undefined
@@ -161,25 +156,24 @@ interface Whole extends Head {
 
 function sendWhole(res: ServerResponse, x: Replying, whole: Whole): void {
   const { isMidBody, limits } = whole
-  const { body, encoding } = inOneWrite(whole)
+  const body = inOneWrite(whole)
   if (isMidBody) res.shouldKeepAlive = false
-  writeHead(res, x, { ...whole, bytes: Buffer.byteLength(body, encoding) })
+  writeHead(res, x, { ...whole, bytes: body.length })
   // The answer is ended only after `linger`, because Node closes the connection when such an answer ends.
   if (isMidBody) {
-    res.write(body, encoding)
+    res.write(body, 'latin1')
     return linger(res.req, () => watchUntaken(res.end(), limits))
   }
-  res.end(body, encoding)
+  res.end(body, 'latin1')
   watchUntaken(res, limits)
 }
 
-function inOneWrite({ body, ...whole }: Whole): Written {
-  const encoding = whole.encoding ?? 'utf8'
+/** A string is latin1, as the head is: Node writes both in one encoding. */
+function inOneWrite({ body, encoding }: Whole): string | Buffer {
   const isLong = body.length > oneWriteBytes
-  if (typeof body !== 'string') {
-    return isLong ? { body, encoding } : { body: body.toString('latin1'), encoding: 'latin1' }
-  }
-  return { body: isLong ? Buffer.from(body, encoding) : body, encoding }
+  if (encoding === 'latin1' && typeof body === 'string' && !isLong) return body
+  const bytes = typeof body === 'string' ? Buffer.from(body, encoding) : body
+  return isLong ? bytes : bytes.toString('latin1')
 }
 
 function writeHead(

@@ -80,6 +80,16 @@ t.test('a latin1 text is sent char by char as bytes, whatever its size', async (
   }
 })
 
+t.test('a header value has the same bytes beside a body of any kind', async (t) => {
+  const headers = { 'X-Place': 'Zürich', 'Content-Type': 'text/plain' }
+  for (const body of ['é\u{1f600}', '漢'.repeat(40_000), Buffer.from('é'), '']) {
+    const one = await answering(t, { status: 200, body, headers })
+    const answer = await one.ask(get)
+    t.equal(answer.headers['x-place'], 'Zürich')
+    t.ok(answer.body.equals(Buffer.from(body)))
+  }
+})
+
 t.test('204 and 304 have neither body nor length, HEAD has the length of GET', async (t) => {
   for (const status of [204, 304]) {
     const one = await answering(t, { status, body: '' })
