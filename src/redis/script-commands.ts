@@ -153,6 +153,10 @@ interface ScriptClient {
   sendCommand(command: unknown): Promise<unknown>
 }
 
+/** Lists of words and a callback, which a plugin may give, are left to ioredis. */
+const isWord = (word: unknown) =>
+  typeof word === 'string' || typeof word === 'number' || word instanceof Buffer
+
 /** For `evalsha` alone, whose words ioredis does not rewrite. */
 export function replaceEvalsha(
   command: typeof Command,
@@ -164,7 +168,7 @@ export function replaceEvalsha(
     const client = prototype as unknown as ScriptClient
     const { evalsha } = client
     client.evalsha = function (this: ScriptClient, ...words) {
-      if (plain.has('script-commands')) return evalsha.call(this, ...words)
+      if (plain.has('script-commands') || !words.every(isWord)) return evalsha.call(this, ...words)
       return this.sendCommand(new ScriptCommand(words as (string | Buffer)[]))
     }
   }

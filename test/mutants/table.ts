@@ -480,6 +480,11 @@ export const mutants: readonly Mutant[] = [
     'if (this.log.first > this.#first) this.#resume(this.log.first, true)',
     '',
   ),
+  one(
+    'redis/script-commands.ts',
+    "if (plain.has('script-commands') || !words.every(isWord)) return evalsha.call(this, ...words)",
+    "if (plain.has('script-commands')) return evalsha.call(this, ...words)",
+  ),
   one('sharing/joint-timer.ts', 'if (this.#stepOf.get(call) !== step) continue', ''),
   one(
     'sessions/streams/appends.ts',

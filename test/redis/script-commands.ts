@@ -24,6 +24,20 @@ test('a script gets its words, and its reply comes as text and numbers', async (
   }
 })
 
+test('lists of words and a callback are taken as by any other command', async (t) => {
+  const { socket } = await startRedis(t)
+  const { client } = await connectLink(t, socket)
+  const sha = String(await client.script('LOAD', echo))
+  const answer = ['key', 'a', 1, 7, null, ['c']]
+  // Their types have no lists.
+  const words: readonly string[] = [['key', 'a'], 'b', ['c']] as never
+  t.strictSame(await client.evalsha(sha, 1, ...words), answer)
+  const called = new Promise((done) =>
+    client.evalsha(sha, 1, 'key', 'a', 'b', 'c', (_, it) => done(it)),
+  )
+  t.strictSame(await soon(called), answer)
+})
+
 test('an error of Redis, silence and a lost connection reject', async (t) => {
   const redis = await startRedis(t)
   const { client } = await connectLink(t, redis.socket, 150)
