@@ -5,8 +5,9 @@
 -- ARGV: 1… for each stream 4: `<hold> <seq of the first frame> <how many> <most bytes to keep>
 --       <1 = replaces the frames in Redis> <1 = the message will not be withdrawn any more; not stored if this call adds
 --       frames, because these say it, too>` + the frames + snapshot of what all frames so far have said, or '' + message id
--- Reply: ok, now, and for each stream a word and a number: ok, 1 = cancelled | behind, seq of the frame that Redis needs
---       next | lost, 0: the message has another owner, or has ended | forgotten, 0: Redis has neither stream nor session
+-- Reply: ok, now, and for each stream two values: `ok` and 1 = cancelled; `behind` and the seq of the frame that Redis needs
+--       next; `lost` and 0 if the message has another owner, or has ended; `forgotten` and 0 if Redis has neither stream nor
+--       session
 
 local storage = KEYS[1]
 
