@@ -93,7 +93,7 @@ export interface Identity {
   readonly models?: readonly string[]
   /** The key's own limit. */
   readonly tokensPerMinute?: number | undefined
-  /** Where the request was counted when its key was checked, as on all routes without a hold. */
+  /** On routes without a hold, if the plugin limits is on: what was counted when the key was checked. Undefined when Redis' memory was full. */
   readonly requests?: CountedRequest | undefined
 }
 

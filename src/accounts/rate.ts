@@ -1,7 +1,7 @@
 // Limits how often something may be done. Requests a minute on routes without a hold are counted in fixed windows in
-// Redis, under the account's hash tag: by the script that checks the key (ledger/lua/caller.lua), or for repetitions of a
-// send by rate-limiter-flexible. Refused requests count, too; admit.lua counts on routes with a hold, without them. Failures and refusals are counted in this process,
-// in a map that has a bound: the library's memory has none.
+// Redis, refused ones too: by the script that checks the key (ledger/lua/caller.lua), and for repetitions of a send by
+// rate-limiter-flexible. admit.lua counts on routes with a hold, without those that it refuses. Failures and refusals are
+// counted in this process, in a map that has a bound: the library's memory has none.
 
 import { readFileSync } from 'node:fs'
 import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'

@@ -53,7 +53,7 @@ function tryBegin<T extends Hooks>(
   }
 }
 
-/** Not by Object.assign, which takes 0.3 µs and an object. Throws where nobody can add to the hooks. */
+/** Not by Object.assign, which takes 0.3 µs and an object. Throws where the hooks are frozen. */
 function named<T extends Hooks>(hooks: T, plugin: string): T & NamedHooks {
   const own = hooks as T & { plugin: string }
   own.plugin = plugin

@@ -1,7 +1,8 @@
 // Limits, per minute, the requests that make no hold: those of routes without one, and repeated sends, which only read.
 // For a request with a hold, the script that makes it counts, and a refused request does not count. Here a refused
 // request counts too, but only with a valid key: so a client with an invented key cannot use up the requests of another
-// account. Where no hold is made, the script that checks the key counts. In shadow mode nothing is refused; what would have been refused is noted.
+// account. On routes without a hold, the script that checks the key has counted already. In shadow mode nothing is refused;
+// what would have been refused is noted.
 
 import { noKeys } from '../config/schema.ts'
 import type { Exchange } from '../exchange.ts'

@@ -12,7 +12,7 @@ export const keys = {
   key: (ref: string, hmac: string) => `{${ref}}:key:${hmac}`,
   /** hash: key id → hmac */
   keyList: (ref: string) => `{${ref}}:keys`,
-  /** hash: hold id → amount, charge and usage so far, opaque meta, the lease's deadline (ms of Redis TIME) */
+  /** hash: hold id → amount, charge and usage so far, opaque meta, the lease's deadline (ms of Redis TIME). Gateways of an earlier version have the deadlines in a zset, `{ref}:holds`. */
   holdRows: (ref: string) => `{${ref}}:open`,
   /** hash: hold id → what was charged, settled or reaped; `<hold id>:waived` and `<hold id>:counted` (in windows of budgets), of reaped ones; `kept` (1: EXPIRE is for the whole hour); hour of the hold id; EXPIRE 26 h */
   settled: (ref: string, hour: number) => `{${ref}}:settled:${hour}`,

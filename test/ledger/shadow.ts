@@ -287,7 +287,7 @@ t.test("a killed gateway's hold of shadow mode becomes no debt, whoever reaps it
   t.same(await differences(), [])
 })
 
-t.test('a gateway from before shadow mode can read marks and sums', async (t) => {
+t.test('a gateway from before shadow mode can read marks, and the last hour of sums', async (t) => {
   const { link, ledger, caller, ref, admission, checkpoint } = await unrenewed(t, 30)
   const hold = await admission.admit(shadow(caller, 100))
   await checkpoint(hold.id, 80)
