@@ -29,8 +29,9 @@ export function begin(x: Exchange, options: GenerationOptions): Generation {
   const deadline = new Deadline({ timeouts: model.timeouts, parent: x.signal, generates, stream })
   x.finishesAlone = finishesAlone(request)
   const target = firstTarget(request)
-  // Its parts by name: an object that is put together of several takes longer.
+  // The others by name: a spread that does not come first takes longer.
   const generation: Generation = {
+    ...nothingYet,
     run,
     request,
     limits,
@@ -44,10 +45,6 @@ export function begin(x: Exchange, options: GenerationOptions): Generation {
     cancelled: undefined,
     target,
     meter: meterOf({ x, request }, target),
-    backend: undefined,
-    seat: undefined,
-    sentAtMs: 0,
-    relay: undefined,
   }
   // Named first: V8 would allocate a function that is written directly behind `x.stop =` in its old space, and there it
   // would keep the exchange alive.
