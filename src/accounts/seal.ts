@@ -15,9 +15,10 @@ export function seal(text: string, key: Buffer): string {
   return Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString('base64url')
 }
 
-/** Throws when the text was not sealed with this key. */
+/** Throws when this text, letter by letter, was not sealed with this key. */
 export function unseal(text: string, key: Buffer): string {
   const bytes = Buffer.from(text, 'base64url')
+  if (bytes.toString('base64url') !== text) throw new Error('not a sealed text')
   const nonce = bytes.subarray(0, nonceBytes)
   const decipher = createDecipheriv(algorithm, key, nonce, { authTagLength: tagBytes })
   decipher.setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes))
