@@ -97,6 +97,10 @@ t.test('what is owed and repaid stays exact across the border', async (t) => {
   await topUp(ledger, caller, 100)
   t.match(await ledger.balance(caller.ref), { owed: 0, available: 30 })
   t.same((await ledger.audit(caller.ref)).differences, [])
+  // The sum is 0 again.
+  await archiveInto(store).archive(caller.ref, Date.now() + 1000)
+  t.equal(await link.client.hget(keys.account(caller.ref), 'archived_owed'), null)
+  t.same((await ledger.audit(caller.ref)).differences, [])
   await link.client.hincrby(keys.account(caller.ref), 'archived_owed', 1)
   t.match((await ledger.audit(caller.ref)).differences, [{ what: 'archived owed' }])
 })
@@ -123,10 +127,7 @@ t.test('of an account that rests, no empty journal stays', async (t) => {
   const key = keys.journal(caller.ref)
   const entries = await link.client.xrange(key, '-', '+')
   await link.client.del(key)
-  for (const [id, fields] of entries) {
-    const [at = '', sequence] = id.split('-')
-    await link.client.xadd(key, `${Number(at) - 2 * dayMs}-${sequence}`, ...fields)
-  }
+  for (const [id, fields] of entries) await link.client.xadd(key, olderId(id), ...fields)
   const all = (await list({})).data
   const isSame = async () => {
     t.same((await list({})).data.slice(0, all.length), all)
@@ -144,6 +145,54 @@ t.test('of an account that rests, no empty journal stays', async (t) => {
   t.equal(await link.client.xlen(key), 0)
   await isSame()
 })
+
+t.test('of an account that rests, nothing stays that a missing field says too', async (t) => {
+  const { link, ledger, caller, store, archiveInto } = await open(t)
+  const { client } = link
+  const row = keys.account(caller.ref)
+  const key = keys.journal(caller.ref)
+  const archive = async () => {
+    // As if all entries were two days old.
+    const entries = await client.xrange(key, '-', '+')
+    await client.del(key)
+    for (const [id, fields] of entries) await client.xadd(key, olderId(id), ...fields)
+    await archiveInto(store).archive(caller.ref, Date.now() - dayMs)
+    t.equal(await client.exists(key), 0)
+    t.same((await ledger.audit(caller.ref)).differences, [])
+  }
+  const namesOf = async () => Object.keys(await client.hgetall(row)).toSorted()
+  const counters = (names: readonly string[]) =>
+    names.filter((name) => name.startsWith('open:') || /^(minute|requests|tokens)$/.test(name))
+  await client.hset(row, { minute: Math.floor(Date.now() / 60_000) + 1 })
+  await archive()
+  t.strictSame(counters(await namesOf()), ['minute', 'requests', 'tokens'], 'not over')
+
+  await topUp(ledger, caller, 1)
+  await client.hset(row, { minute: 1 })
+  const hold = await ledger.admit(request(caller, 10))
+  await client.hset(row, { minute: 1 })
+  await archive()
+  t.match(counters(await namesOf()), [/^open:/], 'a hold is open')
+  t.equal(await client.hget(row, 'requests'), null)
+
+  await ledger.settle(hold, used(5))
+  await client.hset(row, { minute: 1, requests: 7, tokens: 9 })
+  await archive()
+  t.strictSame(
+    (await namesOf()).filter((name) => counters([name]).length > 0 || name.startsWith('archived_')),
+    ['archived_granted', 'archived_last', 'archived_spent'],
+  )
+
+  // All goes on as before.
+  await ledger.settle(await ledger.admit(request(caller, 10)), used(5))
+  t.equal(await client.hget(row, 'requests'), '1')
+  t.same((await ledger.audit(caller.ref)).differences, [])
+})
+
+function olderId(id: string): string {
+  const [at = '', sequence] = id.split('-')
+  return `${Number(at) - 2 * dayMs}-${sequence}`
+}
 
 t.test('what was archived in several runs is one list', async (t) => {
   const { ledger, caller, store, archiveInto, list, timeOf } = await open(t)

@@ -116,8 +116,23 @@ export const mutants: readonly Mutant[] = [
   ),
   lua(
     'trim',
-    "if now - tonumber(ms) > DAY_MS and call('XLEN', journal) == 0 then call('DEL', journal) end",
-    "if call('XLEN', journal) == 0 then call('DEL', journal) end",
+    "if now - tonumber(ms) > DAY_MS and call('XLEN', journal) == 0 then",
+    "if call('XLEN', journal) == 0 then",
+    ['ledger/archive.ts'],
+  ),
+  lua('trim', "if name == 'minute' and number(value) < minute then", "if name == 'minute' then", [
+    'ledger/archive.ts',
+  ]),
+  lua(
+    'trim',
+    "local is_zero = value == '0' and string.sub(name, 1, #OPEN) == OPEN",
+    'local is_zero = string.sub(name, 1, #OPEN) == OPEN',
+    ['ledger/archive.ts'],
+  ),
+  lua(
+    'trim',
+    "if amount == 0 then call('HDEL', account_key, field) else call('HSET', account_key, field, int(amount)) end",
+    "if amount ~= 0 then call('HSET', account_key, field, int(amount)) end",
     ['ledger/archive.ts'],
   ),
   one(

@@ -5,6 +5,26 @@
 
 local first, last, count = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
+-- A field that is missing says 0, too.
+local function set_sum(what, amount)
+  local field = 'archived_' .. what
+  if amount == 0 then call('HDEL', account_key, field) else call('HSET', account_key, field, int(amount)) end
+end
+
+-- The account has rested for days: what counted in its last minute, and its open holds where none is, goes.
+local function drop_counters(minute)
+  local found = call('HGETALL', account_key)
+  for i = 1, #found, 2 do
+    local name, value = found[i], found[i + 1]
+    local is_zero = value == '0' and string.sub(name, 1, #OPEN) == OPEN
+    if name == 'minute' and number(value) < minute then
+      call('HDEL', account_key, 'minute', 'requests', 'tokens')
+    elseif is_zero then
+      call('HDEL', account_key, name)
+    end
+  end
+end
+
 local now = now_ms()
 local entries = call('XRANGE', journal, '-', last)
 if #entries == 0 then return { 'ok', now, 0 } end
@@ -32,13 +52,19 @@ for _, entry in ipairs(entries) do
   end
 end
 write_when_full()
-call('HSET', account_key, 'archived', int(archived + count), 'archived_granted', int(granted),
-  'archived_spent', int(spent), 'archived_owed', int(owed), 'archived_waived', int(waived),
-  'archived_allowance', int(allowance), 'archived_last', last)
+call('HSET', account_key, 'archived', int(archived + count), 'archived_last', last)
+set_sum('granted', granted)
+set_sum('spent', spent)
+set_sum('owed', owed)
+set_sum('waived', waived)
+set_sum('allowance', allowance)
 -- No entry can lie between the last one and the id with the next sequence number.
 local ms, sequence = match(last, '^(%d+)%-(%d+)$')
 call('XTRIM', journal, 'MINID', '=', ms .. '-' .. int(tonumber(sequence) + 1))
 -- An empty stream takes 400 bytes, and only remembers its last id. A day later that is not needed: a new journal then
 -- gets greater ids from Redis' time, even if the clock is some hours behind.
-if now - tonumber(ms) > DAY_MS and call('XLEN', journal) == 0 then call('DEL', journal) end
+if now - tonumber(ms) > DAY_MS and call('XLEN', journal) == 0 then
+  call('DEL', journal)
+  drop_counters(math.floor(now / 60000))
+end
 return { 'ok', now, count }
