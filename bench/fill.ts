@@ -55,7 +55,7 @@ export async function fill(
     const [name, externalId] = [`customer ${i}`, `crm-${i}`]
     const { ref, account } = await accounts.createAccount({ name, externalId })
     const { key } = await accounts.createKey(ref, {})
-    await ledger.credit({ ref, idempotencyId: newId('req'), amount: 1_000_000, type: 'topup' })
+    await ledger.credit({ ref, idempotencyId: newId('req'), amount: 1_000_000_000, type: 'topup' })
     await spend(ledger, { ref, hmac: keyOf(key)?.hmac ?? '' })
     return { id: account.id, name, externalId, key }
   }

@@ -1,11 +1,11 @@
-// What all accounts have together, and how many have little left, for two gauges. All accounts are looked at, a thousand
+// What all accounts have together, and how many have little left, for two gauges. All accounts are looked at, a hundred
 // at a time, as the debtors are.
 
 import type { Redis } from '../redis/client.ts'
 import { keys } from '../redis/keys.ts'
-import { refsInGroups } from './walk.ts'
+import { refsWithRests } from './walk.ts'
 
-const chunk = 1000
+const chunk = 100
 
 /**
  * `balance`: of all accounts, also of suspended ones; what is held is a part of it.
@@ -15,7 +15,7 @@ const chunk = 1000
 export async function sumBalances(redis: Redis, threshold: number) {
   let low = 0
   let balance = 0
-  for await (const refs of refsInGroups(redis, chunk)) {
+  for await (const refs of refsWithRests(redis, chunk)) {
     const rows = await Promise.all(
       refs.map((ref) => redis.hmget(keys.account(ref), 'status', 'granted', 'spent', 'reserved')),
     )

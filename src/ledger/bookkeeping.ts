@@ -28,7 +28,7 @@ import type { UsageReading } from './usage.ts'
 import type { UsageQuery } from './usage-query.ts'
 import { readPiecesOfAll, readUsageOfAll } from './usage-of-all.ts'
 import type { UsageOfAllQuery } from './usage-of-all.ts'
-import { refsInGroups } from './walk.ts'
+import { refsWithRests } from './walk.ts'
 
 export interface Credited {
   readonly transaction: Transaction
@@ -107,7 +107,7 @@ export function bookkeeping(options: BookkeepingOptions) {
     async archive(): Promise<number> {
       let count = 0
       const before = () => now() - journalKeepMs
-      for await (const refs of refsInGroups(link.client, archivedAtOnce)) {
+      for await (const refs of refsWithRests(link.client, archivedAtOnce)) {
         const counts = await Promise.all(refs.map((ref) => archive.archive(ref, before())))
         for (const one of counts) count += one
       }

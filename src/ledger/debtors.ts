@@ -4,11 +4,13 @@
 
 import type { Redis } from '../redis/client.ts'
 import { keys } from '../redis/keys.ts'
-import { refsInGroups } from './walk.ts'
+import { refsWithRests } from './walk.ts'
 
 export type Debtors = ReturnType<typeof createDebtors>
 
 const chunk = 1000
+/** Of all accounts. */
+const lookedAtOnce = 100
 /** How many refs are remembered since the last sum; further ones are in Redis alone. */
 const maxNoted = 10_000
 
@@ -55,7 +57,7 @@ export function createDebtors(redis: Redis) {
     },
     /** Looks at every account, so that the next sum has all. */
     async findAll(): Promise<void> {
-      for await (const refs of refsInGroups(redis, chunk)) await addOwing(refs)
+      for await (const refs of refsWithRests(redis, lookedAtOnce)) await addOwing(refs)
     },
   }
 }

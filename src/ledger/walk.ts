@@ -3,6 +3,7 @@
 // pages from a cursor, so a page costs Redis the same at the beginning and at the end, and a walk can begin anywhere.
 // SCAN is not used: it would go through all keys of every account, in an order that has no cursor to begin from again.
 
+import { setTimeout as wait } from 'node:timers/promises'
 import type { Redis } from '../redis/client.ts'
 import { asked } from '../redis/asked.ts'
 import { keys } from '../redis/keys.ts'
@@ -32,6 +33,22 @@ export async function* walkAccounts(
 /** The refs of all accounts, so many at a time: those of a group need not wait for each other's replies. */
 export async function* refsInGroups(redis: Redis, size: number): AsyncGenerator<readonly string[]> {
   for await (const accounts of walkAccounts(redis, size)) yield accounts.map(({ ref }) => ref)
+}
+
+/** A rest is nine times as long as the work before it, but at most this long: most of longer work is waiting for a store. */
+const longestRestMs = 20
+
+/** The same for work that no caller waits for. After each group it rests, so that requests get nine tenths of the time. */
+export async function* refsWithRests(
+  redis: Redis,
+  size: number,
+  rest: (ms: number) => Promise<unknown> = (ms) => wait(ms, undefined, { ref: false }),
+): AsyncGenerator<readonly string[]> {
+  for await (const refs of refsInGroups(redis, size)) {
+    const beganAt = performance.now()
+    yield refs
+    await rest(Math.min(longestRestMs, 9 * (performance.now() - beganAt)))
+  }
 }
 
 /** The accounts behind `after`, in order of creation. */

@@ -1,7 +1,7 @@
 // Every account is met, once, whatever happens to it while all are gone over.
 
 import t from 'tap'
-import { countAccounts, walkAccounts } from '../../src/ledger/walk.ts'
+import { countAccounts, refsWithRests, walkAccounts } from '../../src/ledger/walk.ts'
 import { keys } from '../../src/redis/keys.ts'
 import { openOn } from '../fixtures/ledger.ts'
 
@@ -33,6 +33,38 @@ t.test('accounts are met in the order of creation, deleted ones among them', asy
     Array.from({ length: 2500 }, (_, n) => memberOf(n)),
   )
   t.equal(await countAccounts(client), 2500)
+})
+
+t.test('work that no caller waits for rests nine times as long as it works', async (t) => {
+  const { client } = await open(t, 25)
+  const met: string[] = []
+  const rests: number[] = []
+  const rest = async (ms: number) => void rests.push(ms)
+  const workMs = [1, 30, 0]
+  for await (const refs of refsWithRests(client, 10, rest)) {
+    t.equal(rests.length, Math.ceil(met.length / 10), 'a rest after each group')
+    met.push(...refs)
+    const until = performance.now() + (workMs[rests.length] ?? 0)
+    while (performance.now() < until);
+  }
+  t.strictSame(
+    met,
+    Array.from({ length: 25 }, (_, n) => `ref${n}`),
+  )
+  const [short = 0, long = 0] = rests
+  t.ok(short >= 9 && short <= 20, `${short} ms`)
+  t.equal(long, 20)
+})
+
+t.test('a walk that rests keeps no process alive', async (t) => {
+  const { client } = await open(t, 25)
+  const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
+  const before = timers()
+  const walk = refsWithRests(client, 10)
+  await walk.next()
+  const second = walk.next()
+  t.equal(timers(), before)
+  t.ok((await second).value)
 })
 
 t.test('a walk begins behind any account, also one that has gone', async (t) => {

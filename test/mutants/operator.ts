@@ -104,6 +104,24 @@ export const operatorMutants: readonly Mutant[] = [
   ),
   one(
     'ledger/walk.ts',
+    'await rest(Math.min(longestRestMs, 9 * (performance.now() - beganAt)))',
+    'await rest(9 * (performance.now() - beganAt))',
+    'ledger/walk.ts',
+  ),
+  one(
+    'ledger/walk.ts',
+    'await rest(Math.min(longestRestMs, 9 * (performance.now() - beganAt)))',
+    'await rest(Math.min(longestRestMs, performance.now() - beganAt))',
+    'ledger/walk.ts',
+  ),
+  one(
+    'ledger/walk.ts',
+    'rest: (ms: number) => Promise<unknown> = (ms) => wait(ms, undefined, { ref: false }),',
+    'rest: (ms: number) => Promise<unknown> = (ms) => wait(ms),',
+    'ledger/walk.ts',
+  ),
+  one(
+    'ledger/walk.ts',
     'const members = [...new Set([...listed, ...deleted])]',
     'const members = [...listed, ...deleted]',
   ),

@@ -5,7 +5,7 @@
 import type { Config } from '../../config/config.ts'
 import { duration } from '../../config/schema.ts'
 import { settingsOf } from '../../config/settings.ts'
-import { refsInGroups } from '../../ledger/walk.ts'
+import { refsWithRests } from '../../ledger/walk.ts'
 import type { Log } from '../../log.ts'
 import type { Metrics } from '../../metrics.ts'
 import { asked } from '../../redis/asked.ts'
@@ -104,7 +104,7 @@ export class Rounds {
 
   async #putOldToSleep(sleeping: Sleeping): Promise<void> {
     const { redis } = this.#options
-    for await (const refs of refsInGroups(redis, accountsAtOnce)) {
+    for await (const refs of refsWithRests(redis, accountsAtOnce)) {
       await asked(redis.pexpire(keys.sleepWalk, walkMs))
       // A session that was created later was changed later.
       const before = idsBefore(Date.now() - sleeping.afterMs)
