@@ -3,6 +3,8 @@
 // `ended` makes the message's final row of it: what was said, how the message ended, what it cost.
 
 import { FlatText } from '../../backend/flat-text.ts'
+import { Pattern } from '../../backend/pattern.ts'
+import { latin1 } from '../../chat/frames.ts'
 import type { Ending } from '../../chat/generating.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Facts } from '../../exchange.ts'
@@ -26,7 +28,14 @@ interface CallDraft {
   readonly args: FlatText
 }
 
+interface Said {
+  readonly piece: string
+  readonly into: FlatText
+}
+
 const above7Bits = /[\x80-\xff]/
+/** What JSON does not take as it stands: an escape, or a character that needs one. */
+const escaped = /[^ -[\]-\xff]/
 
 export class Assembly {
   readonly #content = new FlatText()
@@ -36,6 +45,9 @@ export class Assembly {
   /** The backend's index → the call to which the next piece of this index belongs. */
   readonly #open = new Map<number, CallDraft>()
   #finishReason: string | null = null
+  /** Nearly every chunk equals the one before, except for a text, which goes to `#usual`. */
+  readonly #pattern = new Pattern()
+  #usual: FlatText | undefined
 
   /** Continues from a `snapshot`; any other text gives an empty assembly. */
   static from(snapshot: string): Assembly {
@@ -44,18 +56,35 @@ export class Assembly {
     return assembly
   }
 
-  /** Takes one data value as latin1, a char a byte. 1.1 µs for 230 bytes, half of it JSON.parse. */
+  /** Takes one data value as latin1, a char a byte. To read a chunk takes 1 µs, to know it again 0.1. */
   add(data: string): void {
-    const isAscii = !above7Bits.test(data)
-    const chunk = parse(isAscii ? data : Buffer.from(data, 'latin1').toString())
-    const choices = field(chunk, 'choices')
+    const text = this.#usual && this.#pattern.textOf(data)
+    if (this.#usual && text !== undefined && !escaped.test(text)) this.#usual.add(decoded(text))
+    else this.#read(data)
+  }
+
+  #read(data: string): void {
+    this.#usual = undefined
+    const choices = field(parse(decoded(data)), 'choices')
     if (!Array.isArray(choices)) return
     for (const choice of choices) {
       if ((field(choice, 'index') ?? 0) !== 0) continue
-      this.#addDelta(field(choice, 'delta'))
+      const said = this.#addDelta(field(choice, 'delta'))
       const reason = field(choice, 'finish_reason')
-      if (typeof reason === 'string' && reason !== '') this.#finishReason = reason
+      const isFinish = typeof reason === 'string' && reason !== ''
+      if (isFinish) this.#finishReason = reason
+      else if (said && choices.length === 1) this.#learn(data, said)
     }
+  }
+
+  #learn(data: string, { piece, into }: Said): void {
+    // Where no character is escaped, a text that stands in one place alone stands where it was said.
+    if (data.includes('\\')) return
+    const quoted = `"${above7Bits.test(data) ? latin1(piece) : piece}"`
+    const start = data.indexOf(quoted)
+    if (start < 0 || data.indexOf(quoted, start + 1) >= 0) return
+    this.#pattern.remember(data, start + 1, start + quoted.length - 1)
+    this.#usual = into
   }
 
   result(): Assembled {
@@ -83,13 +112,21 @@ export class Assembly {
     })
   }
 
-  #addDelta(delta: unknown): void {
-    add(this.#content, field(delta, 'content'))
+  /** Returns what it said, if that is one text and nothing else. */
+  #addDelta(delta: unknown): Said | undefined {
+    const content = textOf(field(delta, 'content'))
     // Some servers send the same under both names.
-    add(this.#reasoning, field(delta, 'reasoning_content') ?? field(delta, 'reasoning'))
-    add(this.#refusal, field(delta, 'refusal'))
+    const reasoning = textOf(field(delta, 'reasoning_content') ?? field(delta, 'reasoning'))
+    const refusal = textOf(field(delta, 'refusal'))
+    this.#content.add(content)
+    this.#reasoning.add(reasoning)
+    this.#refusal.add(refusal)
     const calls = field(delta, 'tool_calls')
     if (Array.isArray(calls)) for (const call of calls) this.#addCall(call)
+    const piece = content || reasoning || refusal
+    const isAll = piece.length === content.length + reasoning.length + refusal.length
+    if (piece === '' || !isAll || Array.isArray(calls)) return undefined
+    return { piece, into: content ? this.#content : reasoning ? this.#reasoning : this.#refusal }
   }
 
   #addCall(piece: unknown): void {
@@ -212,6 +249,11 @@ function toError({ message, type, param, code }: GatewayError): StoredMessage['e
 
 function add(text: FlatText, piece: unknown): void {
   if (typeof piece === 'string') text.add(piece)
+}
+
+/** Latin1, a char a byte, as the text that it is in UTF-8. */
+function decoded(data: string): string {
+  return above7Bits.test(data) ? Buffer.from(data, 'latin1').toString() : data
 }
 
 function parse(text: string): unknown {

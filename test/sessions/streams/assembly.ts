@@ -156,6 +156,63 @@ void t.test('it can be stored at any event and continued from there', async (t) 
   }
 })
 
+void t.test('chunks that differ in their text alone are read as any others are', async (t) => {
+  const random = seeded(20)
+  const pick = <T>(all: readonly T[]): T => all[random(all.length)] as T
+  const texts = ['a', 'Hi', ',', ':', ' ', '', 'm', 'id', 'content', 'index', 'é', '报', '😀']
+  texts.push('"', '\\', '\n', '"}', '","role":"x', '\\u0041', '\u007f', 'stop')
+  const make = (): object => {
+    const name = pick([
+      'content',
+      'content',
+      'content',
+      'reasoning',
+      'reasoning_content',
+      'refusal',
+    ])
+    const delta = { [name]: pick(texts), ...(random(10) === 0 && { content: pick(texts) }) }
+    const tool_calls = [{ index: 0, id: 'c', function: { name: 'f', arguments: pick(texts) } }]
+    const isCall = random(20) === 0
+    const choice = {
+      index: random(20) === 0 ? 1 : 0,
+      delta: isCall ? { ...delta, tool_calls } : delta,
+      finish_reason: random(20) === 0 ? pick(['stop', 'a', '']) : null,
+    }
+    return {
+      id: pick(['m', 'm', 'm', 'é']),
+      choices: random(10) === 0 ? [choice, choice] : [choice],
+    }
+  }
+  for (let turn = 0; turn < 200; turn++) {
+    const assembly = new Assembly()
+    // Each chunk is read alone by an assembly that has seen no other, and goes on with a snapshot.
+    let kept = ''
+    for (let n = 0; n < 40; n++) {
+      const text = JSON.stringify(make(), undefined, pick([0, 0, 0, 1]))
+      const isStrange = random(20) === 0
+      const data = latin1(isStrange ? text.replace('"a"', '"\\u0061"') : text)
+      assembly.add(data)
+      const alone = Assembly.from(kept)
+      alone.add(data)
+      kept = alone.snapshot()
+    }
+    t.equal(assembly.snapshot(), kept)
+  }
+})
+
+void t.test(
+  'bytes that are no UTF-8 are read alike, whether a chunk is known or not',
+  async (t) => {
+    for (const bytes of ['\xe6\x8a', '\xff', '\x80\x80', 'é', '\x00', '\x1f', '\x7f']) {
+      const data = chunk({ content: 'x' }).replace('"x"', `"${bytes}"`)
+      t.strictSame(assemble(chunk({ content: 'Hi' }), data, data).result(), {
+        ...assemble(data, data).result(),
+        content: `Hi${assemble(data, data).result().content ?? ''}`,
+      })
+    }
+  },
+)
+
 void t.test('an invalid snapshot is an empty assembly', async (t) => {
   const empty = new Assembly().result()
   const odd = ['', '{', '7', '{"calls":{},"open":[7,[0,9],["x",0]],"finish":1}', '{"content":1}']
