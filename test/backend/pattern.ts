@@ -32,6 +32,7 @@ t.test('a chunk with any other difference is not similar', async (t) => {
   for (const other of [
     chunk({ content: 'a', more: 'b' }),
     chunk({ reasoning: 'a' }),
+    chunk({ content: 'a' }).replace('"x"', '"y"'),
     chunk({ content: 'a' }, { finish_reason: 'stop' }),
     chunk({ content: 'a' }).replace('null}', '{}}'),
     chunk({ content: 'a' }).replace('"a"', '"a","b":"c"'),

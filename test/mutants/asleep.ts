@@ -8,6 +8,7 @@ const waking = 'sessions/asleep/waking.ts'
 const unnamed = 'sessions/asleep/unnamed.ts'
 const rounds = 'sessions/asleep/rounds.ts'
 const streamRows = 'sessions/streams/stream-rows.ts'
+const assembly = 'sessions/streams/assembly.ts'
 
 const lua = (name: string, line: string, test: string, replacement = '') =>
   one(`sessions/lua/${name}.lua`, line, replacement, test)
@@ -88,4 +89,35 @@ export const asleepMutants: readonly Mutant[] = [
   one(waking, 'if (!(await this.#isNamed(place, object))) return', ''),
   one(waking, 'if (running) return running', ''),
   one('sessions/account-removal.ts', 'await erase.objects(ref)', '', 'sessions/account-removal.ts'),
+  one(
+    assembly,
+    'if (this.#usual && text !== undefined && !escaped.test(text)) this.#usual.add(decoded(text))',
+    'if (this.#usual && text !== undefined) this.#usual.add(decoded(text))',
+  ),
+  one(assembly, "if (data.includes('\\\\')) return", ''),
+  one(
+    assembly,
+    'if (start < 0 || data.indexOf(quoted, start + 1) >= 0) return',
+    'if (start < 0) return',
+  ),
+  one(
+    assembly,
+    'else if (said && choices.length === 1) this.#learn(data, said)',
+    'else if (said) this.#learn(data, said)',
+  ),
+  one(
+    assembly,
+    "if (piece === '' || !isAll || Array.isArray(calls)) return undefined",
+    "if (piece === '' || Array.isArray(calls)) return undefined",
+  ),
+  one(
+    assembly,
+    "if (piece === '' || !isAll || Array.isArray(calls)) return undefined",
+    "if (piece === '' || !isAll) return undefined",
+  ),
+  one(
+    'backend/pattern.ts',
+    'if (data.slice(to) !== this.#behind || data.slice(0, from) !== this.#before) return undefined',
+    'if (data.slice(to) !== this.#behind) return undefined',
+  ),
 ]

@@ -213,6 +213,22 @@ void t.test(
   },
 )
 
+void t.test('a text is not taken for another one that says the same', async (t) => {
+  const ofOne = (id: string, delta: string) => `{"id":"${id}","choices":[{"delta":${delta}}]}`
+  const escaped = String.raw`{"content":"\u0061"}`
+  t.equal(assemble(ofOne('a', escaped), ofOne('b', escaped)).result().content, 'aa')
+  const both = (content: string) => ofOne('m', JSON.stringify({ content, reasoning: 'y' }))
+  t.match(assemble(both('x'), both('z')).result(), { content: 'xz', reasoning: 'yy' })
+  const two = (second: string) =>
+    `{"choices":[{"delta":{"content":"x"}},{"delta":{"content":"${second}"}}]}`
+  t.equal(assemble(two('y'), two('z')).result().content, 'xyxz')
+  const calling = (content: string) =>
+    chunk({ content, tool_calls: [{ function: { name: 'f', arguments: '1' } }] })
+  t.match(assemble(calling('x'), calling('z')).result().tool_calls, [
+    { function: { arguments: '11' } },
+  ])
+})
+
 void t.test('an invalid snapshot is an empty assembly', async (t) => {
   const empty = new Assembly().result()
   const odd = ['', '{', '7', '{"calls":{},"open":[7,[0,9],["x",0]],"finish":1}', '{"content":1}']
