@@ -8,14 +8,15 @@ import { connect, createServer } from 'node:net'
 import { basename, join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { startCommand } from '../scripts/start-command.ts'
+import type { BareKind } from './bare.ts'
 import type { Aim } from './load.ts'
 import { proxyCore, start, stop, withChildren } from './processes.ts'
 import type { Redis } from './redis.ts'
 
 export type Name = 'nginx' | 'Portkey' | 'Tollgate'
 
-export interface Contestant {
-  readonly name: Name
+export interface Contestant<N extends string = string> {
+  readonly name: N
   readonly aim: Aim
   pids(): readonly number[]
   restart(): Promise<void>
@@ -37,7 +38,11 @@ export interface Ground {
 const here = import.meta.dirname
 const path = '/v1/chat/completions'
 
-export async function startNginx({ folder, backendPort, files }: Ground): Promise<Contestant> {
+export async function startNginx({
+  folder,
+  backendPort,
+  files,
+}: Ground): Promise<Contestant<'nginx'>> {
   ensureNginx()
   const port = await freePort()
   const values = { folder, files, port, backend: backendPort }
@@ -49,7 +54,7 @@ export async function startNginx({ folder, backendPort, files }: Ground): Promis
 /** An nginx for files: serves and stores them in `folder`. `copyingPort`: the same without sendfile. */
 export async function startFileNginx(
   folder: string,
-): Promise<Contestant & { readonly copyingPort: number }> {
+): Promise<Contestant<'nginx'> & { readonly copyingPort: number }> {
   ensureNginx()
   const [port, copyingPort] = [await freePort(), await freePort()]
   const launch = launchNginx('nginx-files.conf.template', { folder, port, copyingPort })
@@ -67,7 +72,10 @@ function launchNginx(template: string, values: NginxValues): () => ChildProcess 
   return () => start(['nginx', '-p', values.folder, '-c', file], { core: proxyCore })
 }
 
-export async function startPortkey({ folder, backendPort }: Ground): Promise<Contestant> {
+export async function startPortkey({
+  folder,
+  backendPort,
+}: Ground): Promise<Contestant<'Portkey'>> {
   ensurePortkey()
   const port = await freePort()
   const script = join(here, 'node_modules/@portkey-ai/gateway/build/start-server.js')
@@ -83,7 +91,19 @@ export async function startPortkey({ folder, backendPort }: Ground): Promise<Con
   return contestant('Portkey', { port, path, headers: [`${headers.join('\r\n')}\r\n`] }, launch)
 }
 
-export interface Tollgate extends Contestant {
+/** A proxy of bare.ts, which does nothing for a request but hand it on. */
+export async function startBare<N extends BareKind>(
+  kind: N,
+  { backendPort }: Ground,
+  redis: Redis,
+): Promise<Contestant<N>> {
+  const port = await freePort()
+  const script = join(here, 'bare.ts')
+  const command = [process.execPath, script, kind, `${port}`, `${backendPort}`, redis.socket]
+  return contestant(kind, { port, path, headers: [''] }, () => start(command, { core: proxyCore }))
+}
+
+export interface Tollgate extends Contestant<'Tollgate'> {
   readonly adminPort: number
   readonly adminToken: string
   readonly accounts: readonly string[]
@@ -180,7 +200,11 @@ export async function admin<T>(door: AdminDoor, what: string, body?: object): Pr
   return JSON.parse(text) as T
 }
 
-async function contestant(name: Name, aim: Aim, launch: () => ChildProcess): Promise<Contestant> {
+async function contestant<N extends string>(
+  name: N,
+  aim: Aim,
+  launch: () => ChildProcess,
+): Promise<Contestant<N>> {
   let child = launch()
   await listens(name, aim.port, child)
   return {
@@ -197,7 +221,7 @@ async function contestant(name: Name, aim: Aim, launch: () => ChildProcess): Pro
 }
 
 /** Tries to connect without HTTP: a request would reach the backend and be missing from the books. */
-async function listens(name: Name, port: number, child: ChildProcess): Promise<void> {
+async function listens(name: string, port: number, child: ChildProcess): Promise<void> {
   const deadline = performance.now() + 120_000
   for (;;) {
     if (child.exitCode !== null) throw new Error(`${name} ended at once (exit ${child.exitCode})`)

@@ -4,7 +4,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { BackendCounts, BackendOrder } from './backend.ts'
-import type { Contestant, Name } from './contestants.ts'
+import type { Contestant } from './contestants.ts'
 import type { LoadOrder, LoadReport } from './load.ts'
 import { ask, cpuSeconds, rssBytes } from './processes.ts'
 import type { Redis } from './redis.ts'
@@ -14,7 +14,7 @@ export interface Bench {
   readonly load: ChildProcess
   readonly redis: Redis
   /** Requests that were answered completely, by contestant. */
-  readonly answered: Map<Name, number>
+  readonly answered: Map<string, number>
 }
 
 export interface RequestCost {

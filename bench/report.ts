@@ -181,7 +181,7 @@ export function median(values: readonly number[]): number {
   return middle.reduce((sum, at) => sum + (sorted[at] ?? NaN), 0) / 2
 }
 
-function percentile(values: readonly number[], p: number): number {
+export function percentile(values: readonly number[], p: number): number {
   const sorted = values.toSorted((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))] ?? NaN
 }

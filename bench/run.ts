@@ -38,7 +38,7 @@ type Measure<T> = (one: Contestant, ms: number) => Promise<T>
 
 /** One warm-up for each contestant, then rounds in turn. */
 async function inRounds<T>(
-  all: readonly Contestant[],
+  all: readonly Contestant<Name>[],
   what: string,
   { measure, ms }: { readonly measure: Measure<T>; readonly ms: number },
 ): Promise<Record<Name, T[]>> {
@@ -71,7 +71,7 @@ async function longRun(bench: Bench, gateway: Contestant): Promise<Results['long
 
 async function measureAll(
   bench: Bench,
-  all: readonly Contestant[],
+  all: readonly Contestant<Name>[],
   gateway: Tollgate,
   files: number,
 ) {
