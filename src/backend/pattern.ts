@@ -30,10 +30,13 @@ export class Pattern {
 
   /** Remembers data of which only the text from `start` to before `end` will differ. */
   remember(data: string, start: number, end: number): void {
-    this.#before = data.slice(0, start)
-    this.#behind = data.slice(end)
+    this.#before = copied(data.slice(0, start))
+    this.#behind = copied(data.slice(end))
   }
 }
+
+/** V8 makes a slice that keeps the whole text, which is all that one read has brought. */
+const copied = (slice: string): string => Buffer.from(slice, 'latin1').toString('latin1')
 
 /** The first quote that is not escaped; the end of the data when there is none. */
 function quoteIn(data: string, from: number): number {

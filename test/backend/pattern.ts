@@ -3,6 +3,7 @@
 import t from 'tap'
 import { readChunk } from '../../src/backend/chunk.ts'
 import { Pattern } from '../../src/backend/pattern.ts'
+import { settledBytes } from '../fixtures/heap.ts'
 
 const chunk = (delta: object, rest: object = {}) =>
   JSON.stringify({
@@ -55,4 +56,18 @@ t.test('a chunk with more than one text is not learnt', async (t) => {
   ]) {
     t.equal(learnt(data).textOf(data), undefined, data)
   }
+})
+
+t.test('a pattern does not keep the read that its chunk came in', async (t) => {
+  const data = chunk({ content: 'Hi' })
+  const start = data.indexOf('Hi')
+  const before = await settledBytes()
+  const patterns = Array.from({ length: 64 }, () => {
+    const pattern = new Pattern()
+    const read = Buffer.from(data.padEnd(256 * 1024)).toString('latin1')
+    pattern.remember(read.slice(0, data.length), start, start + 2)
+    return pattern
+  })
+  t.ok((await settledBytes()) - before < 1024 * 1024)
+  for (const pattern of patterns) t.equal(pattern.textOf(data), 'Hi')
 })

@@ -117,6 +117,11 @@ export const asleepMutants: readonly Mutant[] = [
   ),
   one(
     'backend/pattern.ts',
+    'this.#before = copied(data.slice(0, start))',
+    'this.#before = data.slice(0, start)',
+  ),
+  one(
+    'backend/pattern.ts',
     'if (data.slice(to) !== this.#behind || data.slice(0, from) !== this.#before) return undefined',
     'if (data.slice(to) !== this.#behind) return undefined',
   ),
