@@ -94,7 +94,12 @@ export const asleepMutants: readonly Mutant[] = [
     'if (this.#usual && text !== undefined && !escaped.test(text)) this.#usual.add(decoded(text))',
     'if (this.#usual && text !== undefined) this.#usual.add(decoded(text))',
   ),
-  one(assembly, "if (data.includes('\\\\')) return", ''),
+  one(assembly, "if (data.includes('\\\\') || piece.includes('\\ufffd')) return", ''),
+  one(
+    assembly,
+    "if (data.includes('\\\\') || piece.includes('\\ufffd')) return",
+    "if (data.includes('\\\\')) return",
+  ),
   one(
     assembly,
     'if (start < 0 || data.indexOf(quoted, start + 1) >= 0) return',

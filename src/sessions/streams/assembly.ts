@@ -78,8 +78,9 @@ export class Assembly {
   }
 
   #learn(data: string, { piece, into }: Said): void {
-    // Where no character is escaped, a text that stands in one place alone stands where it was said.
-    if (data.includes('\\')) return
+    // Where no character is escaped, a text that stands in one place alone stands where it was said; one that was not in
+    // UTF-8 stands nowhere.
+    if (data.includes('\\') || piece.includes('\ufffd')) return
     const quoted = `"${above7Bits.test(data) ? latin1(piece) : piece}"`
     const start = data.indexOf(quoted)
     if (start < 0 || data.indexOf(quoted, start + 1) >= 0) return

@@ -222,6 +222,10 @@ void t.test('a text is not taken for another one that says the same', async (t) 
   const two = (second: string) =>
     `{"choices":[{"delta":{"content":"x"}},{"delta":{"content":"${second}"}}]}`
   t.equal(assemble(two('y'), two('z')).result().content, 'xyxz')
+  // No UTF-8 is read as U+FFFD, which also stands in another place.
+  const unsound = String.raw`{"content":"\xff"}`.replace(String.raw`\xff`, '\xff')
+  const unsounds = assemble(ofOne(latin1('\ufffd'), unsound), ofOne('not said', unsound))
+  t.equal(unsounds.result().content, '\ufffd\ufffd')
   const calling = (content: string) =>
     chunk({ content, tool_calls: [{ function: { name: 'f', arguments: '1' } }] })
   t.match(assemble(calling('x'), calling('z')).result().tool_calls, [
