@@ -40,8 +40,6 @@ interface Kind {
   readonly everyMs: number
   /** 0 means a plain stream of /v1. */
   readonly readers: number
-  /** The process has answered requests before, as a gateway has after its first minute: its heap has then its usual size. */
-  readonly isWarm?: boolean
 }
 
 async function measured(one: Tollgate, kind: Kind): Promise<Cost> {
@@ -49,11 +47,6 @@ async function measured(one: Tollgate, kind: Kind): Promise<Cost> {
   // Its memory has no connections by which sessions were made.
   await one.restart()
   const pids = one.pids()
-  if (kind.isWarm) {
-    const order = { kind: 'closed', aim: one.aim, connections: 32, ms: warmUpMs } as const
-    await ask<LoadReport>(plainLoad, order satisfies LoadOrder)
-    await wait(warmUpMs)
-  }
   await wait(1000)
   const empty = rssBytes(pids)
   await opened(one, kind, paths)
@@ -144,22 +137,19 @@ async function table({ streams, everyMs }: (typeof sizes)[number]): Promise<stri
       found.get(readers)?.push(await measured(gateway, { streams, everyMs, readers }))
     }
   }
-  const warm = new Map<number, Cost>()
-  for (const readers of kinds)
-    warm.set(readers, await measured(gateway, { streams, everyMs, readers, isWarm: true }))
   const plain = summed(found.get(0) ?? [])
   const rows = kinds.map((readers) => {
     const { micros, commands, all, kbAStream } = summed(found.get(readers) ?? [])
     const name =
       readers === 0 ? 'plain, `/v1/chat`' : `session, ${readers} reader${readers > 1 ? 's' : ''}`
     const ratio = (micros / plain.micros).toFixed(2)
-    return `| ${name} | ${micros.toFixed(1)} | ${ratio} | ${commands.toFixed(3)} | ${all.toFixed(3)} | ${kbAStream.toFixed(0)} | ${warm.get(readers)?.kbAStream.toFixed(0)} |`
+    return `| ${name} | ${micros.toFixed(1)} | ${ratio} | ${commands.toFixed(3)} | ${all.toFixed(3)} | ${kbAStream.toFixed(0)} |`
   })
   return [
     `## ${streams} streams at ${1000 / everyMs} events/s each`,
     '',
-    '| | CPU µs an event | to plain | Redis commands an event | with those inside scripts | KB a stream | of a warm process |',
-    '|---|---|---|---|---|---|---|',
+    '| | CPU µs an event | to plain | Redis commands an event | with those inside scripts | KB a stream |',
+    '|---|---|---|---|---|---|',
     ...rows,
     '',
   ].join('\n')
@@ -168,7 +158,7 @@ async function table({ streams, everyMs }: (typeof sizes)[number]): Promise<stri
 async function main(): Promise<void> {
   const tables: string[] = []
   for (const size of sizes) tables.push(await table(size))
-  const head = `# Streams of sessions\n\nBy \`npm run bench:sessions\`: medians of ${rounds} rounds, a fresh process each, one core for the gateway. An event is one of the backend's,\nhowever many read it. A warm process has answered requests before, so that its heap has its usual size (one round). Ratios are to be compared, not microseconds.\n`
+  const head = `# Streams of sessions\n\nBy \`npm run bench:sessions\`: medians of ${rounds} rounds, a fresh process each, one core for the gateway. An event is one of the backend's,\nhowever many read it. Ratios are to be compared, not microseconds.\n`
   const text = [head, ...tables].join('\n')
   process.stdout.write(text)
   if (!flags.quick) writeFileSync(join(import.meta.dirname, 'sessions.md'), text)
